@@ -1,0 +1,1 @@
+//! Operator words (being built).

@@ -1,0 +1,1 @@
+//! Safe wrapper of DPDK (being built).

@@ -1,0 +1,1 @@
+//! Lab and daemon helpers (being built).
