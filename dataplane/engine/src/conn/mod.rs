@@ -1,0 +1,3 @@
+//! This lcore's connections: entries, the table that finds them, the states of TCP.
+
+pub mod tcp_state;

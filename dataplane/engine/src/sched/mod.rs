@@ -1,0 +1,137 @@
+//! How a new connection picks its server: the contract, and the registry of algorithms.
+//!
+//! An algorithm is one file with one type that implements [`Schedule`], and one line below. With
+//! one lcore the sequence of picks equals the Linux kernel's for the same pool and the same
+//! arrivals; servers are walked newest first, as the kernel walks them.
+
+pub mod least_conn;
+pub mod maglev;
+pub mod round_robin;
+pub mod weighted_least_conn;
+pub mod weighted_round_robin;
+
+use crate::flow::{Family, FlowKey};
+use crate::live::LoadView;
+use crate::service::Pool;
+
+/// What an lcore remembers between two picks of one service. All zero is the state before the
+/// first pick. Written by that lcore only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    /// [`crate::service::PoolServer::seq`] of the last pick; 0 before the first.
+    pub seq: u64,
+    /// [`Pool::version`] up to which changes have been taken into account.
+    pub version: u64,
+    /// `wrr`: the current weight.
+    pub current_weight: u32,
+    /// A place in the pool that is probably right; verified before use.
+    pub hint: u32,
+}
+
+/// Which lcore picks. With several, starts and ties are rotated, so that N lcores do not all send
+/// their next connection to one server.
+#[derive(Clone, Copy, Debug)]
+pub struct Who {
+    /// This lcore, 0 … `lcores` − 1.
+    pub lcore: u16,
+    /// How many lcores schedule.
+    pub lcores: u16,
+}
+
+/// One new connection that wants a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Its flow.
+    pub key: &'a FlowKey,
+    /// The family of the key.
+    pub family: Family,
+    /// Which lcore asks.
+    pub who: Who,
+}
+
+/// The contract of one algorithm.
+pub trait Schedule: Sized {
+    /// Builds what can be computed beforehand. Runs on the control thread, for a new pool.
+    fn build(pool: &Pool, flags: SchedFlags) -> Self;
+
+    /// The position in `pool.servers` of the pick, or `None` when nobody is eligible.
+    ///
+    /// Never picks a server whose weight in `load` is 0. Runs on an lcore, for new connections
+    /// only: no allocation, work bounded by the size of the pool.
+    fn pick(
+        &self,
+        pool: &Pool,
+        arrival: Arrival<'_>,
+        cursor: &mut Cursor,
+        load: LoadView<'_>,
+    ) -> Option<usize>;
+}
+
+/// LVS's scheduler flags, and the key of Maglev's keyed mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SchedFlags {
+    /// `mh-port`: the client's port takes part in the hash.
+    pub mh_port: bool,
+    /// `mh-fallback`: a client whose server is not eligible goes to another.
+    pub mh_fallback: bool,
+    /// Keyed mode of `mh`: the same on every director that must agree. `None`: as the kernel hashes.
+    pub mh_key: Option<[u8; 16]>,
+}
+
+macro_rules! schedulers {
+    ($($(#[doc = $about:literal])+ $variant:ident = $name:literal => $ty:ty,)*) => {
+        crate::registry! {
+            /// The name of an algorithm.
+            pub enum SchedulerKind { $($(#[doc = $about])+ $variant = $name,)* }
+        }
+
+        /// An algorithm, built for one pool.
+        #[derive(Clone, Debug)]
+        pub enum Scheduler {
+            $($(#[doc = $about])+ $variant($ty),)*
+        }
+
+        impl Scheduler {
+            /// Builds the algorithm for a pool. Control thread.
+            #[must_use]
+            pub fn build(kind: SchedulerKind, pool: &Pool, flags: SchedFlags) -> Self {
+                match kind {
+                    $(SchedulerKind::$variant => Self::$variant(<$ty>::build(pool, flags)),)*
+                }
+            }
+
+            /// See [`Schedule::pick`].
+            #[inline]
+            pub fn pick(
+                &self,
+                pool: &Pool,
+                arrival: Arrival<'_>,
+                cursor: &mut Cursor,
+                load: LoadView<'_>,
+            ) -> Option<usize> {
+                match self {
+                    $(Self::$variant(s) => s.pick(pool, arrival, cursor, load),)*
+                }
+            }
+
+            /// Its name.
+            #[must_use]
+            pub const fn kind(&self) -> SchedulerKind {
+                match self { $(Self::$variant(_) => SchedulerKind::$variant,)* }
+            }
+        }
+    };
+}
+
+schedulers! {
+    /// Round robin: the next server in turn, whatever the weights.
+    Rr = "rr" => round_robin::RoundRobin,
+    /// Weighted round robin: in turn, interleaved in proportion to the weights.
+    Wrr = "wrr" => weighted_round_robin::WeightedRoundRobin,
+    /// Least connections: the smallest 256 * active + inactive.
+    Lc = "lc" => least_conn::LeastConn,
+    /// Weighted least connections: the smallest (256 * active + inactive) / weight. The default.
+    Wlc = "wlc" => weighted_least_conn::WeightedLeastConn,
+    /// Maglev hashing of the client's address: the same server on every director.
+    Mh = "mh" => maglev::Maglev,
+}

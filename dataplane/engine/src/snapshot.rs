@@ -1,0 +1,102 @@
+//! What an lcore needs of the configuration: one immutable value with a version.
+
+use std::sync::Arc;
+
+use crate::addr::{Addr, Mac};
+use crate::neigh::PortId;
+use crate::server::ServerLine;
+use crate::service::{Service, ServiceKey, ServiceTable};
+
+/// Whose an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalKind {
+    /// A virtual address of at least one service.
+    Vip,
+    /// The director's own address on a port.
+    Own,
+}
+
+/// An address that the director answers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// The address.
+    pub addr: Addr,
+    /// VIP or own.
+    pub kind: LocalKind,
+    /// The ports on which ARP for it is answered: bit n is port n.
+    pub ports: u64,
+}
+
+/// A port as lcores know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// Its hardware address.
+    pub mac: Mac,
+    /// The largest IP packet it sends, in bytes.
+    pub mtu: u16,
+}
+
+/// Idle times after which a connection ends, in seconds, by client-half state; LVS's defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Established TCP (`--set tcp`).
+    pub tcp: u32,
+    /// TCP after a FIN (`--set tcpfin`).
+    pub tcp_fin: u32,
+    /// UDP (`--set udp`).
+    pub udp: u32,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { tcp: 900, tcp_fin: 120, udp: 300 }
+    }
+}
+
+/// Configuration for the lcores. Replaced as a whole, never changed.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Greater is newer.
+    pub version: u64,
+    /// What clients address.
+    pub services: ServiceTable,
+    /// By server slot; as long as the highest slot in use.
+    pub servers: Box<[ServerLine]>,
+    /// By port.
+    pub ports: Box<[PortFacts]>,
+    /// Addresses that the director answers for, sorted by address.
+    pub locals: Box<[Local]>,
+    /// Idle times.
+    pub timeouts: Timeouts,
+    /// The LVS default for stray packets is in each service; this one is for VIPs without service.
+    pub closed_port_reset: bool,
+}
+
+impl Snapshot {
+    /// Whether `addr` is ours.
+    #[must_use]
+    pub fn local(&self, addr: Addr) -> Option<&Local> {
+        let at = self.locals.binary_search_by(|l| l.addr.cmp(&addr)).ok()?;
+        Some(&self.locals[at])
+    }
+
+    /// Whether ARP for `addr` is answered on `port`.
+    #[must_use]
+    pub fn answers(&self, addr: Addr, port: PortId) -> bool {
+        self.local(addr).is_some_and(|l| l.ports >> port & 1 == 1)
+    }
+
+    /// The service that a destination belongs to.
+    #[inline]
+    #[must_use]
+    pub fn service(&self, key: ServiceKey) -> Option<&Arc<Service>> {
+        self.services.find(key)
+    }
+
+    /// The line of a slot, if the slot is in use in this generation.
+    #[inline(always)]
+    #[must_use]
+    pub fn server(&self, slot: u32, generation: u16) -> Option<&ServerLine> {
+        self.servers.get(slot as usize).filter(|s| s.in_use && s.generation == generation)
+    }
+}
