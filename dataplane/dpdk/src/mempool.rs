@@ -1,0 +1,177 @@
+//! Pools of packet buffers, one per NUMA socket.
+
+use crate::{
+    eal::{Eal, Shared},
+    error::{Errno, Error, Result},
+    mbuf::Mbuf,
+};
+use dpdk_sys::{
+    RTE_MEMPOOL_CACHE_MAX_SIZE, RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY, rte_mempool,
+    rte_mempool_in_use_count, rte_pktmbuf_pool_create, sluice_pktmbuf_alloc,
+};
+use engine::frame::{Frame, FramePool};
+use std::{
+    ffi::CString,
+    ptr::NonNull,
+    sync::{Arc, MutexGuard, PoisonError},
+};
+
+/// Memory is taken from the socket that this number names, or from any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Socket(pub Option<u16>);
+
+impl Socket {
+    /// DPDK's number for it.
+    pub(crate) fn raw(self) -> i32 {
+        self.0.map_or(SOCKET_ID_ANY, i32::from)
+    }
+
+    /// From DPDK's number.
+    pub(crate) fn from_raw(number: i32) -> Self {
+        Self(u16::try_from(number).ok())
+    }
+}
+
+/// The size of a pool.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolSize {
+    /// Buffers. 2^n - 1 uses memory best.
+    pub frames: u32,
+    /// Buffers that each lcore keeps at hand, at most 512 and two thirds of `frames`.
+    pub cache: u32,
+    /// Bytes of the longest frame that one buffer holds, beside the headroom.
+    pub frame_len: u16,
+}
+
+impl PoolSize {
+    /// Bytes of memory that a pool of this size takes, near enough to plan with.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let head = 128 + 64 + 64; // mbuf, the pool's own header, padding between memory channels
+        u64::from(self.frames)
+            * (u64::from(self.frame_len) + u64::from(RTE_PKTMBUF_HEADROOM) + head)
+    }
+}
+
+impl Default for PoolSize {
+    fn default() -> Self {
+        Self { frames: 16_383, cache: 256, frame_len: 2048 }
+    }
+}
+
+/// A pool of packet buffers. A clone is another handle of the same pool, for another lcore.
+///
+/// The memory stays until EAL ends, so that a frame may outlive the handles.
+#[derive(Clone)]
+pub struct Mempool {
+    raw: NonNull<rte_mempool>,
+    frame_len: u16,
+    _eal: Arc<Shared>,
+}
+
+// SAFETY: DPDK's mempools may be used by any thread at any time: each registered lcore has a cache
+// of its own, all others go to the shared ring.
+unsafe impl Send for Mempool {}
+// SAFETY: as above.
+unsafe impl Sync for Mempool {}
+
+impl Mempool {
+    /// Makes a pool. Its name must be unique in this process.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for sizes that cannot be, [`Error::Call`] when there is too little memory
+    /// or the name is taken.
+    pub fn new(eal: &Eal, name: &str, size: PoolSize, socket: Socket) -> Result<Self> {
+        let c_name = checked(name, size)?;
+        let mut pools = lock(&eal.0);
+        if pools.sealed {
+            let text = "a port frees its frames the fast way, which allows one pool only";
+            return Err(Error::Setting(format!("pool {name}: {text}")));
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "the headroom is 128")]
+        let room = size.frame_len.saturating_add(RTE_PKTMBUF_HEADROOM as u16);
+        // SAFETY: EAL runs, the name lives during the call, and the sizes were checked.
+        let raw = unsafe {
+            rte_pktmbuf_pool_create(c_name.as_ptr(), size.frames, size.cache, 0, room, socket.raw())
+        };
+        let Some(raw) = NonNull::new(raw) else {
+            let on = format!("pool {name} of {} MB", size.bytes() >> 20);
+            return Err(Error::Call { call: "rte_pktmbuf_pool_create", on, errno: Errno::last() });
+        };
+        pools.all.push(raw);
+        Ok(Self { raw, frame_len: size.frame_len, _eal: Arc::clone(&eal.0) })
+    }
+
+    /// Buffers that are not in the pool: held as frames, or lent to a device.
+    #[must_use]
+    pub fn in_use(&self) -> u32 {
+        // SAFETY: pools live until EAL ends, and `_eal` keeps it.
+        unsafe { rte_mempool_in_use_count(self.raw.as_ptr()) }
+    }
+
+    /// Bytes of the longest frame that one buffer holds.
+    #[must_use]
+    pub fn frame_len(&self) -> u16 {
+        self.frame_len
+    }
+
+    /// For the calls of DPDK that want it.
+    pub(crate) fn as_ptr(&self) -> *mut rte_mempool {
+        self.raw.as_ptr()
+    }
+}
+
+impl FramePool for Mempool {
+    type F = Mbuf;
+
+    fn alloc(&mut self, len: usize) -> Option<Mbuf> {
+        if len > usize::from(self.frame_len) {
+            return None;
+        }
+        // SAFETY: the pool is alive; a buffer it gives belongs to the caller alone.
+        let mut frame =
+            unsafe { Mbuf::from_raw(NonNull::new(sluice_pktmbuf_alloc(self.as_ptr()))?) };
+        frame.set_len(len);
+        frame.bytes_mut().fill(0);
+        Some(frame)
+    }
+}
+
+/// All pools of the process.
+#[derive(Default)]
+pub(crate) struct Pools {
+    all: Vec<NonNull<rte_mempool>>,
+    /// No further pool may be made.
+    sealed: bool,
+}
+
+// SAFETY: as for `Mempool`.
+unsafe impl Send for Pools {}
+
+impl Pools {
+    /// Whether every buffer of every pool is back.
+    pub(crate) fn all_frames_back(&self) -> bool {
+        // SAFETY: pools live until EAL ends, which is later than this.
+        self.all.iter().all(|pool| unsafe { rte_mempool_in_use_count(pool.as_ptr()) } == 0)
+    }
+
+    /// Whether there is one pool; if so, there will never be another.
+    pub(crate) fn seal_if_single(&mut self) -> bool {
+        self.sealed |= self.all.len() == 1;
+        self.sealed
+    }
+}
+
+/// The list of pools.
+pub(crate) fn lock(eal: &Shared) -> MutexGuard<'_, Pools> {
+    eal.pools.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn checked(name: &str, size: PoolSize) -> Result<CString> {
+    let most = RTE_MEMPOOL_CACHE_MAX_SIZE.min(size.frames / 3 * 2);
+    if size.cache > most {
+        let text = format!("a cache of {} of {} frames; {most} at most", size.cache, size.frames);
+        return Err(Error::Setting(format!("pool {name}: {text}")));
+    }
+    CString::new(name).map_err(|_| Error::Setting(format!("pool {name:?}: a NUL byte in its name")))
+}
