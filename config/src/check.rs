@@ -1,0 +1,1 @@
+//! Rules that hold for file and socket alike (being built).
