@@ -1,0 +1,100 @@
+//! The lab of `scripts/lab` as a guard, with a capture running on the director's port.
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context;
+
+use crate::{output, program, root, target};
+
+/// Two clients, a director's place, three real servers; see `scripts/lab --help`.
+#[derive(Debug)]
+pub struct Lab {
+    name: String,
+    state: PathBuf,
+    capture: Option<Child>,
+    /// Labs take turns: two pollers and two loads on one machine measure nothing.
+    _turn: File,
+}
+
+/// The start and end of every connection, bare or tunnelled, and what else a failure needs.
+const CAPTURED: &str = "arp or icmp or (tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0) \
+    or (ip proto 4 and ip[53] & 7 != 0)";
+
+/// Runs one story in a fresh lab. An error of the story fails the test, logs and capture stay.
+///
+/// Without root the test is skipped with a message; with `CI=true` that is a failure.
+pub fn story(run: impl FnOnce(&Lab) -> anyhow::Result<()>) {
+    if !nix::unistd::geteuid().is_root() {
+        assert!(std::env::var_os("CI").is_none(), "lab tests need root");
+        eprintln!("skipped: the lab needs root");
+        return;
+    }
+    let lab = Lab::up().expect("a lab");
+    if let Err(error) = run(&lab) {
+        panic!("{error:?}"); // Lab::drop sees the panic and keeps the logs
+    }
+}
+
+impl Lab {
+    fn up() -> anyhow::Result<Self> {
+        let turn = File::create(std::env::temp_dir().join("sluice-lab.lock"))?;
+        turn.lock().context("waiting for other labs")?;
+        let name = format!("t{}", std::process::id());
+        output(&mut script("up", &name))?;
+        let state = output(script("status", &name).arg("--state"))?.trim().into();
+        let mut lab = Self { name, state, capture: None, _turn: turn };
+        lab.capture = Some(lab.start_capture()?);
+        Ok(lab)
+    }
+
+    /// Where the lab and its programs keep their logs.
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// A command that runs in the namespace of a member: `c1 c2 d s1 s2 s3 sw`.
+    pub fn command(&self, member: &str, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("ip");
+        let namespace = format!("{}-{member}", self.name);
+        command.args(["netns", "exec", &namespace]).arg(program.as_ref());
+        command
+    }
+
+    fn start_capture(&self) -> anyhow::Result<Child> {
+        let mut tcpdump = self.command("d", "tcpdump");
+        tcpdump.args(["-Z", "root", "-i", "eth0", "-s", "128", "-C", "50", "-W", "2", "-w"]);
+        tcpdump.arg(self.state.join("director.pcap")).arg(CAPTURED);
+        let log = File::create(self.state.join("tcpdump.log"))?;
+        tcpdump.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().context("tcpdump")
+    }
+
+    fn keep_logs(&self) {
+        let kept = target().join("lab-failures").join(&self.name);
+        let _ = std::fs::create_dir_all(&kept);
+        let _ = Command::new("cp").arg("-a").arg(&self.state).arg(&kept).status();
+        eprintln!("logs and capture of the failed story: {}", kept.display());
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Some(mut tcpdump) = self.capture.take() {
+            crate::daemon::end(&mut tcpdump);
+        }
+        if std::thread::panicking() {
+            self.keep_logs();
+        }
+        if let Err(error) = output(&mut script("down", &self.name)) {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+fn script(verb: &str, name: &str) -> Command {
+    let mut command = Command::new(root().join("scripts/lab"));
+    let programs = program("lab-decap");
+    command.env("SLUICE_BIN", programs.parent().expect("a directory of programs"));
+    command.args([verb, "--name", name]).stdin(Stdio::null());
+    command
+}
