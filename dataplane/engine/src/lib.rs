@@ -16,6 +16,7 @@ pub mod frame;
 pub mod live;
 pub mod mailbox;
 pub mod neigh;
+pub mod parse;
 pub mod queue;
 mod registry;
 pub mod sched;
@@ -23,5 +24,8 @@ pub mod server;
 pub mod service;
 pub mod snapshot;
 pub mod stats;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 pub mod ticks;
 pub mod verdict;
+pub mod wire;

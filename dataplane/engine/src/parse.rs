@@ -1,0 +1,218 @@
+//! Bytes to [`Parsed`], or a verdict: the only file that walks untrusted headers.
+//!
+//! Nearly every packet is IPv4 without options that carries TCP or UDP and fills 54 bytes.
+//! [`fast`] knows only those: one length check, constant offsets, and one answer for anything
+//! odd, "not mine". [`slow`] knows the rules in full and names what is wrong. Where `fast` says
+//! something, `slow` says the same (a property test holds both to a third, obvious parser).
+
+use zerocopy::FromBytes;
+
+use crate::addr::{L4Proto, Mac};
+use crate::flow::{Family, FlowKey};
+use crate::frame::Frame;
+use crate::verdict::{DropReason, Verdict};
+use crate::wire::checksum::Sum;
+use crate::wire::eth::{self, Eth};
+use crate::wire::ipv4::{self, Ipv4};
+use crate::wire::tcp::{self, Tcp};
+use crate::wire::udp::{self, Udp};
+
+#[cfg(test)]
+mod tests;
+
+/// What a packet is, as far as its way through the director differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// TCP over IPv4.
+    #[default]
+    Tcp,
+    /// UDP over IPv4.
+    Udp,
+    /// ICMP over IPv4; only the IPv4 header has been judged.
+    Icmp,
+    /// Another protocol over IPv4.
+    OtherIp,
+    /// ARP; only the Ethernet header has been judged, see [`crate::reply::arp::parse_arp`].
+    Arp,
+}
+
+/// Proof that the headers are sound: who may hold one need not check again.
+///
+/// The IPv4 header is whole and its checksum right, the packet whole and no fragment, its source
+/// one that a host may have; a TCP or UDP header is whole and its ports are not zero. The frame
+/// may be longer than the packet (Ethernet padding): the packet ends at `l3 + ip_len`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// Who talks to whom. Without TCP or UDP the ports are zero and the protocol is the IP
+    /// header's; for ARP all is zero.
+    pub key: FlowKey,
+    /// The address family.
+    pub family: Family,
+    /// What it is.
+    pub kind: Kind,
+    /// Where the IP header starts, in bytes from the start of the frame. 14 in this release.
+    pub l3: u16,
+    /// Where the transport header starts, in bytes from the start of the frame.
+    pub l4: u16,
+    /// Bytes of the IP packet, header included; 0 for ARP.
+    pub ip_len: u16,
+    /// Hops left.
+    pub ttl: u8,
+    /// TCP's flags; 0 without TCP.
+    pub tcp_flags: u8,
+}
+
+impl Default for Parsed {
+    fn default() -> Self {
+        Self {
+            key: FlowKey([0; 40]),
+            family: Family::V4,
+            kind: Kind::default(),
+            l3: 0,
+            l4: 0,
+            ip_len: 0,
+            ttl: 0,
+            tcp_flags: 0,
+        }
+    }
+}
+
+/// Judges the headers of a frame that arrived on a port whose hardware address is `station`.
+///
+/// # Errors
+/// What happens to a frame that goes no further: [`Verdict::Punt`] if it carries neither IPv4 nor
+/// ARP, else [`Verdict::Drop`] with the reason.
+#[inline]
+pub fn parse<F: Frame>(frame: &F, station: Mac) -> Result<Parsed, Verdict> {
+    match fast(frame, station) {
+        Some(parsed) => Ok(parsed),
+        None => slow(frame.bytes(), station),
+    }
+}
+
+/// Header offsets of the common packet.
+const L3: u16 = 14;
+const L4: u16 = 34;
+
+/// The common packet, or `None` for anything else. Compares are gathered without branches: they
+/// all hold, nearly always.
+#[inline(always)]
+fn fast<F: Frame>(frame: &F, station: Mac) -> Option<Parsed> {
+    let h = frame.head::<54>()?;
+    let word = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
+    let quad = |at: usize| [h[at], h[at + 1], h[at + 2], h[at + 3]];
+
+    let (src, dst, proto, ip_len) = (quad(26), quad(30), h[23], word(16));
+    let (src_port, dst_port) = (word(34), word(36));
+    let ip = usize::from(ip_len);
+    let mut sound = h[..6] == station.0;
+    sound &= word(12) == eth::IPV4 && h[14] == 0x45;
+    sound &= usize::from(L3) + ip <= frame.bytes().len();
+    sound &= word(20) & 0x3fff == 0; // neither "more fragments" nor an offset
+    sound &= Sum::of(&h[14..34]).holds();
+    sound &= usable_source(src, dst) && src_port != 0 && dst_port != 0;
+    if !sound {
+        return None;
+    }
+    let (proto, kind, tcp_flags) = if proto == L4Proto::Tcp as u8 {
+        let header = usize::from(h[46] >> 4) * 4;
+        if header < tcp::LEN || ipv4::LEN + header > ip {
+            return None;
+        }
+        (L4Proto::Tcp, Kind::Tcp, h[47])
+    } else if proto == L4Proto::Udp as u8 {
+        let datagram = usize::from(word(38));
+        if datagram < udp::LEN || ipv4::LEN + datagram > ip {
+            return None;
+        }
+        (L4Proto::Udp, Kind::Udp, 0)
+    } else {
+        return None;
+    };
+    let key = FlowKey::v4(src, dst, quad(34), proto);
+    Some(Parsed { key, family: Family::V4, kind, l3: L3, l4: L4, ip_len, ttl: h[22], tcp_flags })
+}
+
+/// Whether a host may send from `src` to `dst`. Not: "this network" (RFC 1122 3.2.1.3), loopback,
+/// multicast (RFC 1112 7.2), broadcast, or the destination itself (the "land" attack).
+#[inline(always)]
+fn usable_source(src: [u8; 4], dst: [u8; 4]) -> bool {
+    let net = src[0];
+    net != 0 && net != 127 && net & 0xf0 != 0xe0 && src != [255; 4] && src != dst
+}
+
+/// Every rule, in order, with the name of what is wrong.
+#[cold]
+#[inline(never)]
+fn slow(frame: &[u8], station: Mac) -> Result<Parsed, Verdict> {
+    let (eth, rest) = header::<Eth>(frame)?;
+    let group_arp = eth.ethertype() == eth::ARP && eth.dst().is_group();
+    if eth.dst() != station && !group_arp {
+        return Err(Verdict::Drop(DropReason::OtherStation));
+    }
+    match eth.ethertype() {
+        eth::ARP => Ok(Parsed { kind: Kind::Arp, l3: L3, l4: L3, ..Parsed::default() }),
+        eth::IPV4 => ipv4_packet(rest),
+        _ => Err(Verdict::Punt),
+    }
+}
+
+/// Judges an IPv4 packet, perhaps with padding behind it.
+fn ipv4_packet(bytes: &[u8]) -> Result<Parsed, Verdict> {
+    let (ip, _) = header::<Ipv4>(bytes)?;
+    let (header_len, total) = (ip.header_len(), usize::from(ip.total_len()));
+    if ip.version() != 4 || header_len < ipv4::LEN || total < header_len {
+        return Err(Verdict::Drop(DropReason::BadHeader));
+    }
+    let Some(packet) = bytes.get(..total) else {
+        return Err(Verdict::Drop(DropReason::Truncated));
+    };
+    let (head, body) = packet.split_at(header_len);
+    if !Sum::of(head).holds() {
+        return Err(Verdict::Drop(DropReason::BadChecksum));
+    }
+    if !usable_source(ip.src, ip.dst) {
+        return Err(Verdict::Drop(DropReason::BadSource));
+    }
+    if ip.is_fragment() {
+        return Err(Verdict::Drop(DropReason::Fragment));
+    }
+    let (kind, ports, tcp_flags) = transport(ip.proto, body)?;
+    let mut key = FlowKey::v4(ip.src, ip.dst, ports, L4Proto::Tcp);
+    key.0[12] = ip.proto;
+    #[allow(clippy::cast_possible_truncation, reason = "at most 14 + 60")]
+    let l4 = L3 + header_len as u16;
+    let (ip_len, ttl) = (ip.total_len(), ip.ttl);
+    Ok(Parsed { key, family: Family::V4, kind, l3: L3, l4, ip_len, ttl, tcp_flags })
+}
+
+/// Kind, ports and TCP flags of what an IPv4 packet carries.
+fn transport(proto: u8, body: &[u8]) -> Result<(Kind, [u8; 4], u8), Verdict> {
+    let (kind, ports, flags, least, len) = match L4Proto::from_ip(proto) {
+        Some(L4Proto::Tcp) => {
+            let (tcp, _) = header::<Tcp>(body)?;
+            (Kind::Tcp, tcp.ports, tcp.flags, tcp::LEN, tcp.header_len())
+        }
+        Some(L4Proto::Udp) => {
+            let (udp, _) = header::<Udp>(body)?;
+            (Kind::Udp, udp.ports, 0, udp::LEN, usize::from(udp.datagram_len()))
+        }
+        None if proto == ipv4::ICMP => return Ok((Kind::Icmp, [0; 4], 0)),
+        None => return Ok((Kind::OtherIp, [0; 4], 0)),
+    };
+    if len < least || len > body.len() {
+        return Err(Verdict::Drop(DropReason::BadHeader));
+    }
+    if ports[..2] == [0, 0] || ports[2..] == [0, 0] {
+        return Err(Verdict::Drop(DropReason::ZeroPort));
+    }
+    Ok((kind, ports, flags))
+}
+
+/// A header at the front of `bytes`, and what follows it.
+fn header<H>(bytes: &[u8]) -> Result<(&H, &[u8]), Verdict>
+where
+    H: FromBytes + zerocopy::KnownLayout + zerocopy::Immutable + zerocopy::Unaligned,
+{
+    H::ref_from_prefix(bytes).map_err(|_| Verdict::Drop(DropReason::Truncated))
+}
