@@ -40,7 +40,8 @@ server() {
     if ip -n "$name-s$1" link add ipip0 type ipip local "192.0.2.1$1" 2>/dev/null; then
         ip -n "$name-s$1" link set ipip0 up
     else
-        in_ns "s$1" "$bin/lab-decap" </dev/null >"$state/decap-$1.log" 2>&1 &
+        # A plain command: a function in the background would be a shell with the ERR trap of `up`.
+        ip netns exec "$name-s$1" "$bin/lab-decap" </dev/null >"$state/decap-$1.log" 2>&1 &
         disown
     fi
     start_nginx "$1"
