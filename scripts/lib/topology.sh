@@ -13,8 +13,8 @@ join() {
     set_sysctl "$1" net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 \
         net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv4.ip_forward=0
     ip -n "$name-$1" link set lo up
-    ip link add eth0 netns "$name-$1" address "$2" numrxqueues 2 numtxqueues 2 type veth \
-        peer name "port-$1" netns "$name-sw" numrxqueues 2 numtxqueues 2
+    ip link add eth0 netns "$name-$1" address "$2" type veth \
+        peer name "port-$1" netns "$name-sw"
     # Partial checksums and super-frames must not reach the director: no offloads on either end.
     in_ns "$1" ethtool -K eth0 tx off tso off gso off gro off >/dev/null 2>&1
     in_ns sw ethtool -K "port-$1" tx off tso off gso off gro off >/dev/null 2>&1

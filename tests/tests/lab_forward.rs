@@ -76,9 +76,10 @@ fn on_two_lcores_over_af_packet() {
     forwards(&[0, 1], "net_af_packet0,iface=eth0,qpairs=2");
 }
 
+/// One queue for two lcores: half of the flows are handed over.
 #[test]
 fn on_two_lcores_over_af_xdp() {
-    forwards(&[0, 1], "net_af_xdp0,iface=eth0,queue_count=2");
+    forwards(&[0, 1], "net_af_xdp0,iface=eth0");
 }
 
 /// A server's share follows its weight while connections run.

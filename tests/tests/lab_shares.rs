@@ -67,5 +67,5 @@ fn wlc_on_two_lcores() {
 
 #[test]
 fn wlc_on_two_lcores_over_af_xdp() {
-    wlc_spreads(&[0, 1], "net_af_xdp0,iface=eth0,queue_count=2");
+    wlc_spreads(&[0, 1], "net_af_xdp0,iface=eth0");
 }
