@@ -19,6 +19,7 @@ pub mod neigh;
 pub mod parse;
 pub mod queue;
 mod registry;
+pub mod reply;
 pub mod sched;
 pub mod server;
 pub mod service;

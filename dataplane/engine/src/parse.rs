@@ -18,7 +18,7 @@ use crate::wire::tcp::{self, Tcp};
 use crate::wire::udp::{self, Udp};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// What a packet is, as far as its way through the director differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,12 +133,10 @@ fn fast<F: Frame>(frame: &F, station: Mac) -> Option<Parsed> {
     Some(Parsed { key, family: Family::V4, kind, l3: L3, l4: L4, ip_len, ttl: h[22], tcp_flags })
 }
 
-/// Whether a host may send from `src` to `dst`. Not: "this network" (RFC 1122 3.2.1.3), loopback,
-/// multicast (RFC 1112 7.2), broadcast, or the destination itself (the "land" attack).
+/// Whether a host may send from `src` to `dst`. Not from the destination itself: the "land" attack.
 #[inline(always)]
 fn usable_source(src: [u8; 4], dst: [u8; 4]) -> bool {
-    let net = src[0];
-    net != 0 && net != 127 && net & 0xf0 != 0xe0 && src != [255; 4] && src != dst
+    ipv4::is_host(src) && src != dst
 }
 
 /// Every rule, in order, with the name of what is wrong.

@@ -7,7 +7,7 @@ crate::registry! {
         Truncated = "truncated",
         /// A header field contradicts another (version, header length, total length, data offset).
         BadHeader = "bad-header",
-        /// The IPv4 header checksum is wrong (RFC 1122 3.2.1.2).
+        /// The checksum of an IPv4 header, or of a ping, is wrong (RFC 1122 3.2.1.2, 3.2.2).
         BadChecksum = "bad-checksum",
         /// A source that no host may use: zero, loopback, multicast, broadcast, or the destination.
         BadSource = "bad-source",

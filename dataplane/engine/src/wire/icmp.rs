@@ -8,8 +8,6 @@
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::wire::checksum;
-
 /// Bytes of a header.
 pub const LEN: usize = size_of::<Icmp>();
 /// Answer to an echo request.
@@ -46,14 +44,6 @@ impl Icmp {
     #[must_use]
     pub const fn is_query(kind: u8) -> bool {
         matches!(kind, 0 | 8 | 13..=18)
-    }
-
-    /// Sets the type and keeps the checksum right (RFC 1624).
-    pub fn set_kind(&mut self, kind: u8) {
-        let word = |kind| u16::from_be_bytes([kind, self.code]);
-        let sum = checksum::update(self.checksum.get(), word(self.kind), word(kind));
-        self.checksum = U16::new(sum);
-        self.kind = kind;
     }
 
     /// Writes the checksum.

@@ -21,6 +21,15 @@ pub const DEFAULT_TTL: u8 = 64;
 /// TOS of ICMP errors: precedence "internetwork control" (RFC 1812 4.3.2.5).
 pub const TOS_CONTROL: u8 = 0xc0;
 
+/// Whether a single host may have `addr`. Not: "this network" (RFC 1122 3.2.1.3), loopback,
+/// multicast (RFC 1112 7.2), the limited broadcast.
+#[inline(always)]
+#[must_use]
+pub fn is_host(addr: [u8; 4]) -> bool {
+    let net = addr[0];
+    net != 0 && net != 127 && net & 0xf0 != 0xe0 && addr != [255; 4]
+}
+
 const DONT_FRAGMENT: u16 = 0x4000;
 /// The flag "more fragments" and the offset: all zero in a whole datagram.
 const FRAGMENT: u16 = 0x3fff;

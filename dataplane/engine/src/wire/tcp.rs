@@ -10,6 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of a header without options.
 pub const LEN: usize = size_of::<Tcp>();
+/// Protocol number of TCP.
+pub const PROTO: u8 = 6;
 /// No more data from the sender.
 pub const FIN: u8 = 0x01;
 /// Synchronise sequence numbers.
