@@ -7,6 +7,8 @@
 
 pub mod check;
 pub mod load;
+mod reader;
+mod report;
 pub mod save;
 pub mod settings;
 pub mod spec;
