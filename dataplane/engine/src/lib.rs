@@ -17,6 +17,7 @@ pub mod live;
 pub mod mailbox;
 pub mod neigh;
 pub mod parse;
+pub mod pool;
 pub mod queue;
 mod registry;
 pub mod reply;

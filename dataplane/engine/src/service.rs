@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 
 use crate::addr::{Addr, L4Proto};
+pub use crate::pool::{Pool, PoolChange, PoolServer, gcd};
 use crate::sched::Scheduler;
 use crate::sched::maglev::Maglev;
 
@@ -20,73 +21,6 @@ pub struct ServiceKey {
     pub addr: Addr,
     /// The virtual port; 0 for any.
     pub port: u16,
-}
-
-/// One member of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolServer {
-    /// Its slot.
-    pub slot: u32,
-    /// When it was added: greater is newer, unique in the director. A cursor remembers this number,
-    /// so it keeps its place whatever joins or leaves the pool.
-    pub seq: u64,
-    /// The configured weight, 0 … 2³¹ − 1.
-    pub weight: u32,
-    /// Its address, for consistent hashing.
-    pub addr: Addr,
-    /// Its port, for consistent hashing.
-    pub port: u16,
-}
-
-/// The greatest weights that a change of a pool left behind; `wrr` replays them (see there).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolChange {
-    /// Greatest common divisor of the weights above 0; 1 when there are none.
-    pub gcd: u32,
-    /// The greatest weight.
-    pub max: u32,
-}
-
-/// The servers that may be picked, newest first, as LVS walks them.
-///
-/// Servers whose admin state is not `enabled` stay in the pool: the [`crate::live::LiveView`] gives
-/// them weight 0. Removed servers are gone.
-#[derive(Clone, Debug, Default)]
-pub struct Pool {
-    /// Newest first: `seq` falls strictly.
-    pub servers: Vec<PoolServer>,
-    /// How many changes (add, edit, delete of a server) the pool has seen.
-    pub version: u64,
-    /// The last changes, oldest first; the last one is change number `version`. Bounded.
-    pub changes: Vec<PoolChange>,
-}
-
-impl Pool {
-    /// How many changes a pool remembers. An lcore that picked nothing for longer replays only
-    /// these, as if it had started then.
-    pub const CHANGES: usize = 64;
-
-    /// Notes the present weights as one more change. Called after each single change, so that a
-    /// batch leaves the same trail as its changes one by one.
-    pub fn note_change(&mut self) {
-        let weights = self.servers.iter().map(|s| s.weight);
-        let gcd = weights.clone().filter(|w| *w > 0).fold(0, gcd).max(1);
-        let max = weights.max().unwrap_or(0);
-        self.version += 1;
-        if self.changes.len() == Self::CHANGES {
-            self.changes.remove(0);
-        }
-        self.changes.push(PoolChange { gcd, max });
-    }
-}
-
-/// Greatest common divisor (Euclid).
-#[must_use]
-pub const fn gcd(mut a: u32, mut b: u32) -> u32 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 /// What to do with a packet that belongs to nothing (no entry, not a SYN, nothing stateless).
@@ -110,7 +44,8 @@ pub struct Service {
     pub pool: Pool,
     /// How.
     pub scheduler: Scheduler,
-    /// The stateless consistent hash, for flows that get no entry. Shared by equal pools.
+    /// The stateless consistent hash, for flows that get no entry. Shared by services whose pools
+    /// have [`Pool::same_members`].
     pub fallback: Arc<Maglev>,
     /// Packets that belong to nothing.
     pub stray: StrayPolicy,

@@ -1,23 +1,32 @@
-//! Being built.
+//! Least connections: the smallest 256 × active + inactive, the first of equals.
+
+use super::least::{overhead, walk};
 use super::{Arrival, Cursor, SchedFlags, Schedule};
 use crate::live::LoadView;
-use crate::service::Pool;
+use crate::pool::Pool;
 
-/// Being built.
-#[derive(Clone, Debug)]
+/// Has nothing to compute beforehand.
+#[derive(Clone, Copy, Debug)]
 pub struct LeastConn;
 
 impl Schedule for LeastConn {
     fn build(_: &Pool, _: SchedFlags) -> Self {
         Self
     }
+
+    #[inline]
     fn pick(
         &self,
         pool: &Pool,
-        _: Arrival<'_>,
-        _: &mut Cursor,
+        arrival: Arrival<'_>,
+        cursor: &mut Cursor,
         load: LoadView<'_>,
     ) -> Option<usize> {
-        pool.servers.iter().position(|s| load.weight(s.slot) > 0)
+        let mut least = (u64::MAX, None);
+        walk(pool, arrival.who, cursor, |at, slot| {
+            let cost = if load.weight(slot) > 0 { overhead(load.counts(slot)) } else { u64::MAX };
+            least = if cost < least.0 { (cost, Some(at)) } else { least };
+        });
+        least.1
     }
 }

@@ -4,6 +4,7 @@
 //! one lcore the sequence of picks equals the Linux kernel's for the same pool and the same
 //! arrivals; servers are walked newest first, as the kernel walks them.
 
+mod least;
 pub mod least_conn;
 pub mod maglev;
 pub mod round_robin;
@@ -12,13 +13,13 @@ pub mod weighted_round_robin;
 
 use crate::flow::{Family, FlowKey};
 use crate::live::LoadView;
-use crate::service::Pool;
+use crate::pool::Pool;
 
 /// What an lcore remembers between two picks of one service. All zero is the state before the
-/// first pick. Written by that lcore only.
+/// first pick, and what a new service must find. Written by that lcore only.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
-    /// [`crate::service::PoolServer::seq`] of the last pick; 0 before the first.
+    /// `rr`, `wrr`: [`crate::pool::PoolServer::seq`] of the last pick; 0 stands before the head.
     pub seq: u64,
     /// [`Pool::version`] up to which changes have been taken into account.
     pub version: u64,
@@ -26,6 +27,29 @@ pub struct Cursor {
     pub current_weight: u32,
     /// A place in the pool that is probably right; verified before use.
     pub hint: u32,
+}
+
+impl Cursor {
+    /// The position behind the last pick, where the walk goes on; the length of the pool at its end.
+    #[inline]
+    fn next(&self, pool: &Pool, who: Who) -> usize {
+        let hint = self.hint as usize;
+        if self.seq == 0 {
+            who.start(pool.servers.len())
+        } else if pool.servers.get(hint).is_some_and(|s| s.seq == self.seq) {
+            hint + 1
+        } else {
+            pool.servers.partition_point(|s| s.seq >= self.seq)
+        }
+    }
+
+    /// Notes a pick.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "positions are below 2^32")]
+    fn set(&mut self, pool: &Pool, at: usize) {
+        self.seq = pool.servers[at].seq;
+        self.hint = at as u32;
+    }
 }
 
 /// Which lcore picks. With several, starts and ties are rotated, so that N lcores do not all send
@@ -36,6 +60,17 @@ pub struct Who {
     pub lcore: u16,
     /// How many lcores schedule.
     pub lcores: u16,
+}
+
+impl Who {
+    /// The only lcore: picks as the kernel does.
+    pub const ALONE: Self = Self { lcore: 0, lcores: 1 };
+
+    /// The position in a pool of `n` where the first walk of this lcore starts.
+    #[inline]
+    fn start(self, n: usize) -> usize {
+        if self.lcores <= 1 { 0 } else { usize::from(self.lcore) * n / usize::from(self.lcores) }
+    }
 }
 
 /// One new connection that wants a server.
@@ -76,6 +111,8 @@ pub struct SchedFlags {
     pub mh_fallback: bool,
     /// Keyed mode of `mh`: the same on every director that must agree. `None`: as the kernel hashes.
     pub mh_key: Option<[u8; 16]>,
+    /// Places in the table of `mh`, one of [`maglev::SIZES`]. `None`: 4,093, the kernel's default.
+    pub mh_size: Option<u32>,
 }
 
 macro_rules! schedulers {

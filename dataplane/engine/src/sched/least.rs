@@ -1,0 +1,33 @@
+//! What `lc` and `wlc` share: the cost of a connection, and a walk that breaks ties fairly.
+
+use super::{Cursor, Who};
+use crate::pool::Pool;
+use crate::stats::ConnCounts;
+
+/// LVS's cost of a server: an active connection counts as much as 256 inactive ones.
+#[inline(always)]
+pub(super) fn overhead(counts: ConnCounts) -> u64 {
+    (u64::from(counts.active) << 8) + u64::from(counts.inactive)
+}
+
+/// Shows all servers to `visit` as (position, slot).
+///
+/// With one lcore the walk starts at the head, so the first of equals is LVS's. With several it
+/// starts elsewhere on each lcore and at each pick: lcores that see the same loads would otherwise
+/// all choose the same server until they see each other's picks.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "positions are below 2^32")]
+pub(super) fn walk(pool: &Pool, who: Who, cursor: &mut Cursor, mut visit: impl FnMut(usize, u32)) {
+    let n = pool.servers.len();
+    let start = match (who.lcores, cursor.seq) {
+        (..=1, _) => 0,
+        (_, 0) => who.start(n),
+        _ if cursor.hint as usize >= n => 0,
+        _ => cursor.hint as usize,
+    };
+    // `seq` marks that the first start is behind us, `hint` is the next start.
+    (cursor.seq, cursor.hint) = (1, start as u32 + 1);
+    for at in (start..n).chain(0..start) {
+        visit(at, pool.servers[at].slot);
+    }
+}

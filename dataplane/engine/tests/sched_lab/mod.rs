@@ -1,0 +1,131 @@
+//! One service with real pools, boards and views, driven as ipvsadm drives LVS.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::net::SocketAddr;
+
+use engine::addr::{Addr, L4Proto};
+use engine::flow::FlowKey;
+use engine::live::{LiveView, LoadView};
+use engine::pool::{Pool, PoolServer};
+use engine::sched::{Arrival, Cursor, SchedFlags, Scheduler, SchedulerKind, Who};
+use engine::stats::LcoreBoard;
+
+pub(crate) const SLOTS: usize = 64;
+
+/// A real server by its socket address; its index is its slot. LVS keeps the counts of a server
+/// that leaves and comes back, and so do slots.
+#[derive(Clone, Copy)]
+struct Known {
+    at: SocketAddr,
+    present: bool,
+    weight: u32,
+    threshold: u32,
+    overloaded: bool,
+    conns: u32,
+}
+
+pub(crate) struct Lab {
+    kind: SchedulerKind,
+    flags: SchedFlags,
+    pub(crate) pool: Pool,
+    scheduler: Scheduler,
+    cursor: Cursor,
+    live: LiveView,
+    board: LcoreBoard,
+    known: Vec<Known>,
+    seq: u64,
+    held: Vec<Option<u32>>,
+}
+
+impl Lab {
+    pub(crate) fn new(kind: SchedulerKind, flags: &str) -> Self {
+        let flags = SchedFlags {
+            mh_port: flags.contains("mh-port"),
+            mh_fallback: flags.contains("mh-fallback"),
+            ..SchedFlags::default()
+        };
+        let pool = Pool::default();
+        Self {
+            kind,
+            flags,
+            scheduler: Scheduler::build(kind, &pool, flags),
+            pool,
+            cursor: Cursor::default(),
+            live: LiveView::new(SLOTS),
+            board: LcoreBoard::new(SLOTS, 1),
+            known: Vec::new(),
+            seq: 0,
+            held: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, at: SocketAddr, weight: u32, threshold: u32) {
+        let slot = self.slot(at).unwrap_or_else(|| {
+            let new = Known { at, present: false, weight, threshold, overloaded: false, conns: 0 };
+            self.known.push(new);
+            self.known.len() - 1
+        });
+        self.seq += 1;
+        let addr = Addr::from(at.ip());
+        let slot32 = u32::try_from(slot).unwrap();
+        self.pool.add(PoolServer::new(slot32, self.seq, weight, addr, at.port()));
+        self.settle(slot, weight, threshold, true);
+    }
+
+    pub(crate) fn edit(&mut self, at: SocketAddr, weight: u32, threshold: u32) {
+        let slot = self.slot(at).expect("known");
+        assert!(self.pool.set_weight(u32::try_from(slot).unwrap(), weight));
+        self.settle(slot, weight, threshold, true);
+    }
+
+    pub(crate) fn delete(&mut self, at: SocketAddr) {
+        let slot = self.slot(at).expect("known");
+        assert!(self.pool.remove(u32::try_from(slot).unwrap()));
+        let Known { weight, threshold, .. } = self.known[slot];
+        self.settle(slot, weight, threshold, false);
+    }
+
+    pub(crate) fn open(&mut self, client: SocketAddr) -> Option<SocketAddr> {
+        let vip = if client.is_ipv4() { Addr::v4([192, 168, 1, 100]) } else { Addr([9; 16]) };
+        let (key, family) = FlowKey::new(client.ip().into(), client.port(), vip, 80, L4Proto::Tcp);
+        let arrival = Arrival { key: &key, family, who: Who::ALONE };
+        let load = LoadView::new(&self.live, &self.board);
+        let pick = self.scheduler.pick(&self.pool, arrival, &mut self.cursor, load);
+        let slot = pick.map(|at| self.pool.servers[at].slot);
+        self.held.push(slot);
+        let slot = slot?;
+        self.board.servers[slot as usize].change(0, 0, 1, 0);
+        let known = &mut self.known[slot as usize];
+        known.conns += 1;
+        known.overloaded |= known.threshold > 0 && known.conns >= known.threshold;
+        let at = known.at;
+        self.show(slot as usize);
+        Some(at)
+    }
+
+    /// The connection closes and counts as inactive from then on.
+    pub(crate) fn close(&mut self, connection: usize) {
+        if let Some(slot) = self.held[connection].take() {
+            self.board.servers[slot as usize].change(0, 0, -1, 1);
+        }
+    }
+
+    fn slot(&self, at: SocketAddr) -> Option<usize> {
+        self.known.iter().position(|k| k.at == at)
+    }
+
+    /// LVS forgets an overload when the threshold is raised or dropped.
+    fn settle(&mut self, slot: usize, weight: u32, threshold: u32, present: bool) {
+        let known = &mut self.known[slot];
+        known.overloaded &= threshold > 0 && threshold <= known.threshold;
+        (known.weight, known.threshold, known.present) = (weight, threshold, present);
+        self.show(slot);
+        self.scheduler = Scheduler::build(self.kind, &self.pool, self.flags);
+    }
+
+    fn show(&self, slot: usize) {
+        let known = &self.known[slot];
+        let weight = if known.present && !known.overloaded { known.weight } else { 0 };
+        self.live.set_weight(u32::try_from(slot).unwrap(), weight, 0);
+    }
+}
