@@ -46,11 +46,17 @@ pub fn spawn_lcore<T: Send + 'static>(
         errno: nix::errno::Errno::from_raw(e.raw_os_error().unwrap_or(0)),
     };
     let thread = Builder::new().name(name.to_owned()).spawn(body).map_err(failed)?;
-    outcome.recv().expect("the thread reports before anything else")?;
-    Ok(Lcore(thread))
+    match outcome.recv().expect("the thread reports before anything else") {
+        Ok(()) => Ok(Lcore(thread)),
+        Err(e) => {
+            // Its share of EAL must be gone before the caller gives up the last one.
+            let _ = thread.join();
+            Err(e)
+        }
+    }
 }
 
-/// A running lcore thread.
+/// A running lcore thread. Dropping this leaves it running, with its share of EAL.
 pub struct Lcore<T>(JoinHandle<Option<T>>);
 
 impl<T> Lcore<T> {
