@@ -3,6 +3,7 @@
 use crate::{
     eal::{Eal, Shared},
     error::{Errno, Error, Result},
+    mempool::Socket,
 };
 use core_affinity::CoreId;
 use dpdk_sys::{rte_thread_register, rte_thread_unregister};
@@ -76,6 +77,15 @@ impl<T> Lcore<T> {
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
     }
+}
+
+/// The NUMA socket of a core, whose memory is near to it.
+#[must_use]
+pub fn socket_of_core(core: usize) -> Socket {
+    let of_node =
+        |entry: std::fs::DirEntry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok();
+    let entries = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{core}"));
+    Socket(entries.ok().and_then(|entries| entries.flatten().find_map(of_node)))
 }
 
 fn enter(shared: &Shared, core: usize) -> Result<Registration> {
