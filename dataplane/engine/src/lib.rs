@@ -1,23 +1,31 @@
 //! Pure packet logic: frames in, verdicts out. No DPDK, no I/O, no clock.
 //!
 //! ```text
-//!  rx ─► parse ─► match_conn ─┬─ hit ────────────────────────────► forward ─► settle ─► tx
-//!                             └─ miss ─► match_service ─► schedule ──┘
+//!  rx ─► parse ─► own ─► find ─┬─ hit ───────────────► forward ─► settle ─► tx
+//!                              └─ miss ─► schedule ──────┘
 //! ```
 //! The whole way is `pipeline.rs`; each stage walks a burst and calls a leaf module. `worker.rs` is
 //! one lcore's turn around it.
 #![deny(unsafe_code)]
 
 pub mod addr;
+pub mod burst;
 pub mod conn;
 pub mod flow;
 pub mod forward;
 pub mod frame;
+pub mod lcore;
+pub mod limit;
 pub mod live;
 pub mod mailbox;
 pub mod neigh;
+pub mod out;
+pub mod owner;
+pub mod parking;
 pub mod parse;
+pub mod pipeline;
 pub mod pool;
+mod prefetch;
 pub mod queue;
 mod registry;
 pub mod reply;
@@ -31,3 +39,4 @@ pub mod testkit;
 pub mod ticks;
 pub mod verdict;
 pub mod wire;
+pub mod worker;

@@ -25,4 +25,8 @@ pub trait TxQueue {
     /// Hands frames to the device from the front of `frames`; what the device does not take stays,
     /// in order. Never waits.
     fn tx_burst(&mut self, frames: &mut FrameVec<Self::F>);
+
+    /// Called once per turn, whether or not there are frames: a queue that others feed as well
+    /// moves theirs on.
+    fn poll(&mut self) {}
 }

@@ -255,3 +255,24 @@ impl LcoreBoard {
         }
     }
 }
+
+/// The two laws that hold after every turn, for one lcore or for a sum of all:
+///
+/// * received + taken over + unparked = forwarded + replied + punted + handed over + parked + Σ drops
+/// * forwarded + replied + originated = sent + tx-full + still queued
+///
+/// # Panics
+/// When a law does not hold: a packet had no end, or two.
+pub fn assert_laws(t: &LcoreTotals) {
+    let dropped: u64 = t.drops.iter().sum();
+    assert_eq!(
+        t.received + t.taken_over + t.unparked,
+        t.forwarded + t.replied + t.punted + t.handed_over + t.parked + dropped,
+        "packets in and their ends differ: {t:?}"
+    );
+    assert_eq!(
+        t.forwarded + t.replied + t.originated,
+        t.sent + t.tx_full + t.queued,
+        "packets out and what became of them differ: {t:?}"
+    );
+}

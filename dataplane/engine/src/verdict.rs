@@ -55,7 +55,7 @@ pub enum Verdict {
     Forward,
     /// Turned into an answer to its sender.
     Reply,
-    /// Not for a service: the kernel's business.
+    /// Not for a service: the kernel's business, or (ARP replies to us) the control thread's.
     Punt,
     /// Belongs to this lcore.
     HandOver(u16),

@@ -9,3 +9,11 @@ pub mod mem_queue;
 
 pub use heap_frame::{HeapFrame, HeapPool};
 pub use mem_queue::MemQueue;
+
+/// Zeroed memory for a [`crate::conn::table::ConnTable`], aligned as it wants, for ever.
+#[must_use]
+pub fn table_memory(len: usize) -> &'static mut [u8] {
+    let all = Vec::leak(vec![0_u8; len + 64]);
+    let skip = all.as_ptr().align_offset(64);
+    &mut all[skip..skip + len]
+}

@@ -1,0 +1,149 @@
+//! All that belongs to one lcore: its tables, its ways out, its limits. No other thread touches it.
+
+use std::sync::Arc;
+
+use crate::conn::entry::Conn;
+use crate::conn::table::{ConnId, ConnTable, Fate};
+use crate::conn::tcp_state::ConnState;
+use crate::flow::FlowHasher;
+use crate::limit::Limits;
+use crate::live::LiveView;
+use crate::mailbox::Event;
+use crate::neigh::HopTable;
+use crate::out::Outlet;
+use crate::owner::Peers;
+use crate::parking::Parking;
+use crate::queue::TxQueue;
+use crate::sched::{Cursor, Who};
+use crate::snapshot::Snapshot;
+use crate::stats::LcoreBoard;
+use crate::ticks::{TickSpan, Ticks};
+
+/// Events that only retired snapshots and ends of queries may use: everything else leaves them free.
+pub const EVENT_RESERVE: usize = 64;
+
+/// What is made before the lcore starts, and handed to it whole.
+pub struct LcoreParts<T: TxQueue> {
+    /// Which lcore of how many.
+    pub who: Who,
+    /// The hash of flows: the same on all lcores.
+    pub hasher: FlowHasher,
+    /// Its connections.
+    pub table: ConnTable,
+    /// What it publishes.
+    pub board: Arc<LcoreBoard>,
+    /// What the control thread tells of the others.
+    pub live: Arc<LiveView>,
+    /// Next hops.
+    pub hops: Arc<HopTable>,
+    /// Its rings to the other lcores.
+    pub peers: Peers<T::F>,
+    /// By port: its way out.
+    pub outlets: Vec<Outlet<T>>,
+}
+
+/// One lcore's own state.
+pub struct Lcore<T: TxQueue> {
+    pub(crate) who: Who,
+    pub(crate) hasher: FlowHasher,
+    pub(crate) table: ConnTable,
+    pub(crate) board: Arc<LcoreBoard>,
+    pub(crate) live: Arc<LiveView>,
+    pub(crate) hops: Arc<HopTable>,
+    pub(crate) peers: Peers<T::F>,
+    pub(crate) outlets: Vec<Outlet<T>>,
+    pub(crate) parking: Parking<T::F>,
+    pub(crate) limits: Limits,
+    pub(crate) events: rtrb::Producer<Event>,
+    /// By service: the state of its scheduler.
+    pub(crate) cursors: Box<[Cursor]>,
+    /// By service: until then a packet without an entry may belong to a flow that never got one.
+    pub(crate) stateless_until: Box<[Ticks]>,
+    /// The burst consists of packets that waited for a next hop, and were looked up before.
+    pub(crate) replaying: bool,
+}
+
+impl<T: TxQueue> Lcore<T> {
+    pub(crate) fn new(parts: LcoreParts<T>, events: rtrb::Producer<Event>) -> Self {
+        let services = parts.board.services.len();
+        Self {
+            parking: Parking::new(parts.hops.len()),
+            who: parts.who,
+            hasher: parts.hasher,
+            table: parts.table,
+            board: parts.board,
+            live: parts.live,
+            hops: parts.hops,
+            peers: parts.peers,
+            outlets: parts.outlets,
+            limits: Limits::default(),
+            events,
+            cursors: vec![Cursor::default(); services].into(),
+            stateless_until: vec![Ticks(0); services].into(),
+            replaying: false,
+        }
+    }
+
+    /// Tells the control thread, unless its ring is nearly full or the limit is used up.
+    pub(crate) fn tell(&mut self, event: Event, now: Ticks) {
+        let told = self.events.slots() > EVENT_RESERVE
+            && self.limits.event.allow(now)
+            && self.events.push(event).is_ok();
+        if !told {
+            self.board.stats.events_lost.add(1);
+        }
+    }
+
+    /// Ends a connection that is in the wheel.
+    pub(crate) fn end(&mut self, id: ConnId, snap: &Snapshot) {
+        let conn = *self.table.get(id);
+        let hash = self.hasher.hash(&conn.key, conn.family());
+        uncount(&self.board, snap, &conn);
+        self.table.remove(id, hash);
+    }
+
+    /// Visits up to `budget` connections whose time may have come. Returns how many.
+    pub(crate) fn expire(&mut self, snap: &Snapshot, now: Ticks, budget: usize) -> usize {
+        let (board, hasher) = (&self.board, &self.hasher);
+        let mut ended = 0;
+        let visited = self.table.expire(now, budget, |conn| {
+            let due = due(conn, snap, now);
+            let gone = snap.server(conn.server, conn.generation).is_none();
+            if due > now && !gone {
+                return Fate::Until(due);
+            }
+            ended += 1;
+            uncount(board, snap, conn);
+            Fate::End(hasher.hash(&conn.key, conn.family()))
+        });
+        if visited > 0 {
+            board.stats.rearmed.add((visited - ended) as u64);
+        }
+        visited
+    }
+}
+
+/// The time at which a connection ends if nothing more comes.
+pub(crate) fn due(conn: &Conn, snap: &Snapshot, now: Ticks) -> Ticks {
+    let idle = now.low().wrapping_sub(conn.last_seen);
+    let last_seen = now.0.saturating_sub(u64::from(idle));
+    Ticks(last_seen) + TickSpan::from_secs(u64::from(conn.state().timeout(&snap.timeouts)))
+}
+
+/// By how much ActiveConn and InActConn change when a connection enters (+1) or leaves (−1) a state.
+pub(crate) const fn shares(state: ConnState, by: i32) -> (i32, i32) {
+    if state.is_active() { (by, 0) } else { (0, by) }
+}
+
+fn uncount(board: &LcoreBoard, snap: &Snapshot, conn: &Conn) {
+    board.stats.ended.add(1);
+    if let Some(line) = snap.servers.get(conn.server as usize) {
+        let (active, inactive) = shares(conn.state(), -1);
+        board.servers[conn.server as usize].change(
+            conn.generation,
+            line.generation,
+            active,
+            inactive,
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! What memory the director will take, said before it is taken.
+
+use std::fs;
+
+use anyhow::{Result, bail};
+use config::Settings;
+use dpdk::PoolSize;
+use engine::conn::table::ConnTable;
+use engine::live::LiveSlot;
+use engine::sched::maglev::DEFAULT_SIZE;
+use engine::server::ServerLine;
+use engine::stats::ServerCounters;
+
+/// Next hops that may exist: every server on-link, and a gateway on each port.
+pub fn max_hops(settings: &Settings) -> usize {
+    settings.director.max_servers as usize + settings.ports.len()
+}
+
+/// Connections that one lcore's table holds. Flows spread over lcores by a hash, so no lcore has
+/// more than a few per thousand above its share.
+pub fn per_lcore(settings: &Settings) -> Result<u32> {
+    let share = settings.director.connections.div_ceil(settings.director.lcores.len() as u64);
+    match u32::try_from(share) {
+        Ok(n) if n <= ConnTable::MAX => Ok(n.max(1)),
+        _ => bail!(
+            "connections = {} is more than {} lcores can hold; the most is {} for each",
+            settings.director.connections,
+            settings.director.lcores.len(),
+            ConnTable::MAX
+        ),
+    }
+}
+
+/// Bytes by what they are for. Maglev is counted at the most services that there may be, each with
+/// a pool of its own.
+pub fn lines(settings: &Settings, pool: PoolSize) -> Result<Vec<(String, u64)>> {
+    let lcores = settings.director.lcores.len() as u64;
+    let servers = u64::from(settings.director.max_servers);
+    let services = u64::from(settings.director.max_services);
+    let table = ConnTable::bytes(per_lcore(settings)?) as u64;
+    let slot = size_of::<ServerCounters>() + size_of::<LiveSlot>();
+    let line = size_of::<ServerLine>() as u64 * 2;
+    Ok(vec![
+        (format!("connection tables ({lcores} lcores)"), table * lcores),
+        ("packet buffers".to_owned(), pool.bytes()),
+        ("server counters".to_owned(), servers * lcores * slot as u64),
+        ("server lines, two snapshots".to_owned(), servers * line),
+        (format!("maglev ({services} services at most)"), services * u64::from(DEFAULT_SIZE) * 4),
+    ])
+}
+
+/// Refuses what does not fit the machine's free memory.
+pub fn check(lines: &[(String, u64)]) -> Result<()> {
+    let need: u64 = lines.iter().map(|(_, bytes)| bytes).sum();
+    let have = available();
+    if let Some(have) = have
+        && need > have
+    {
+        let list: Vec<String> =
+            lines.iter().map(|(what, bytes)| format!("  {:>8}  {what}", show(*bytes))).collect();
+        bail!(
+            "the director needs {} and {} are free:\n{}\nset a smaller director.connections, \
+             director.max-servers or director.max-services",
+            show(need),
+            show(have),
+            list.join("\n")
+        );
+    }
+    Ok(())
+}
+
+/// Free memory with the hugepages that nobody has taken, in bytes.
+fn available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let field = |name: &str| -> Option<u64> {
+        let line = text.lines().find(|l| l.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    let huge = field("HugePages_Free:")? * field("Hugepagesize:")?;
+    Some((field("MemAvailable:")? + huge) * 1024)
+}
+
+/// Bytes for people.
+pub fn show(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
+    let mb = bytes as f64 / 1_048_576.0;
+    if mb >= 1024.0 { format!("{:.1} GiB", mb / 1024.0) } else { format!("{mb:.1} MiB") }
+}

@@ -1,0 +1,80 @@
+//! When the daemon ends: a signal, an order over the socket, silence when asked for, a dead thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use engine::stats::LcoreBoard;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+use crate::WATCH;
+
+/// SIGINT and SIGTERM as something to look at, instead of something that strikes.
+pub struct Signals(SignalFd);
+
+impl Signals {
+    /// Blocks the signals for this thread and all that it starts.
+    pub fn catch() -> Result<Self> {
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGINT);
+        mask.add(Signal::SIGTERM);
+        mask.thread_block().context("blocking signals")?;
+        Ok(Self(SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?))
+    }
+
+    /// Waits until it is time to end, and says why. `idle`: the silence that ends it; `over`:
+    /// whether a thread has ended by itself.
+    pub fn wait(
+        &self,
+        boards: &[Arc<LcoreBoard>],
+        idle: Option<Duration>,
+        over: impl Fn() -> bool,
+    ) -> Result<String> {
+        let mut silence = Silence::default();
+        loop {
+            if let Some(info) = self.0.read_signal().context("reading signals")? {
+                let signal = i32::try_from(info.ssi_signo).unwrap_or(0);
+                return Ok(format!("{}", Signal::try_from(signal)?));
+            }
+            if over() {
+                return Ok("told over the socket, or a thread has ended".to_owned());
+            }
+            if let Some(idle) = idle
+                && silence.lasts(boards) >= idle
+            {
+                return Ok(format!("nothing received for {} ms", idle.as_millis()));
+            }
+            std::thread::sleep(WATCH);
+        }
+    }
+}
+
+/// How long nothing has come in and nothing has waited.
+#[derive(Default)]
+struct Silence {
+    received: u64,
+    since: Option<Instant>,
+}
+
+impl Silence {
+    fn lasts(&mut self, boards: &[Arc<LcoreBoard>]) -> Duration {
+        let totals = boards.iter().map(|b| b.stats.read());
+        let (mut received, mut turns, mut waiting) = (0, u64::MAX, 0);
+        let (mut handed, mut taken) = (0, 0);
+        for t in totals {
+            received += t.received + t.taken_over + t.unparked;
+            turns = turns.min(t.turns);
+            waiting += t.queued + t.waiting;
+            handed += t.handed_over;
+            taken += t.taken_over;
+        }
+        waiting += u64::from(handed != taken);
+        // Silence counts only from the first turn of every lcore on.
+        if received != self.received || waiting > 0 || turns == 0 || self.since.is_none() {
+            self.received = received;
+            self.since = Some(Instant::now());
+        }
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
