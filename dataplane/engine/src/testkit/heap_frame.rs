@@ -36,24 +36,29 @@ impl HeapFrame {
 }
 
 impl Frame for HeapFrame {
+    #[inline]
     fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
+    #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.start..]
     }
 
+    #[inline]
     fn grow_front(&mut self, len: usize) -> Result<&mut [u8], NoHeadroom> {
         self.start = self.start.checked_sub(len).ok_or(NoHeadroom)?;
         Ok(self.bytes_mut())
     }
 
+    #[inline]
     fn trim_front(&mut self, len: usize) {
         assert!(len <= self.bytes().len(), "a frame cannot lose more than it has");
         self.start += len;
     }
 
+    #[inline]
     fn truncate(&mut self, len: usize) {
         self.buffer.truncate(self.start + len);
     }

@@ -2,7 +2,8 @@
 //!
 //! The checksum is the complement of the one's complement sum of all 16-bit words. Because
 //! 2¹⁶ ≡ 1 in that arithmetic, words may be added in any width and the carries folded in at the
-//! end; so [`Sum`] reads 32 bits at a time into 64.
+//! end; and in either byte order, as long as the result is stored in the same. So [`Sum`] reads 32
+//! bits at a time, as the machine reads them, into 64.
 
 /// A sum on the way to a checksum. Every part but the last must have an even length.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +20,8 @@ impl Sum {
     /// The sum of the IPv4 pseudo-header of TCP and UDP; `len` counts header and data, in bytes.
     #[must_use]
     pub fn pseudo_v4(src: [u8; 4], dst: [u8; 4], proto: u8, len: u16) -> Self {
-        Self(u64::from(proto) + u64::from(len)).and(&src).and(&dst)
+        let [high, low] = len.to_be_bytes();
+        Self(0).and(&src).and(&dst).and(&[0, proto, high, low])
     }
 
     /// Adds more bytes.
@@ -27,34 +29,34 @@ impl Sum {
     #[must_use]
     pub fn and(self, bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<4>();
-        let sum = words.iter().fold(self.0, |sum, w| sum + u64::from(u32::from_be_bytes(*w)));
+        let sum = words.iter().fold(self.0, |sum, w| sum + u64::from(u32::from_ne_bytes(*w)));
         let mut last = [0; 4];
         last[..rest.len()].copy_from_slice(rest);
-        Self(sum + u64::from(u32::from_be_bytes(last)))
+        Self(sum + u64::from(u32::from_ne_bytes(last)))
     }
 
     /// The checksum to write into a field that was zero while summed.
     #[inline(always)]
     #[must_use]
     pub const fn checksum(self) -> u16 {
-        !self.fold()
+        u16::from_be(!fold(self.0))
     }
 
     /// Whether bytes that include their own checksum are sound.
     #[inline(always)]
     #[must_use]
     pub const fn holds(self) -> bool {
-        self.fold() == 0xffff
+        fold(self.0) == 0xffff
     }
+}
 
-    #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "the carries have been folded in")]
-    const fn fold(self) -> u16 {
-        let sum = (self.0 >> 32) + (self.0 & 0xffff_ffff); // < 2³³
-        let sum = (sum >> 16) + (sum & 0xffff); // < 2¹⁸
-        let sum = (sum >> 16) + (sum & 0xffff); // ≤ 2¹⁶ + 2
-        ((sum >> 16) + (sum & 0xffff)) as u16
-    }
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "the carries have been folded in")]
+const fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff); // < 2³³
+    let sum = (sum >> 16) + (sum & 0xffff); // < 2¹⁸
+    let sum = (sum >> 16) + (sum & 0xffff); // ≤ 2¹⁶ + 2
+    ((sum >> 16) + (sum & 0xffff)) as u16
 }
 
 /// The checksum after one 16-bit word changed from `old` to `new`: HC' = ~(~HC + ~m + m'),
@@ -62,7 +64,7 @@ impl Sum {
 #[inline(always)]
 #[must_use]
 pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
-    Sum(!checksum as u64 + !old as u64 + new as u64).checksum()
+    !fold(!checksum as u64 + !old as u64 + new as u64)
 }
 
 #[cfg(test)]

@@ -26,8 +26,11 @@ pub const TOS_CONTROL: u8 = 0xc0;
 #[inline(always)]
 #[must_use]
 pub fn is_host(addr: [u8; 4]) -> bool {
-    let net = addr[0];
-    net != 0 && net != 127 && net & 0xf0 != 0xe0 && addr != [255; 4]
+    match addr[0] {
+        0 | 127 | 224..=239 => false,
+        1..=223 => true,
+        240.. => addr != [255; 4],
+    }
 }
 
 const DONT_FRAGMENT: u16 = 0x4000;
