@@ -82,6 +82,11 @@ impl Daemon {
         status.context("no status")
     }
 
+    /// Sends the process a signal.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        Ok(kill(pid(&self.child), signal)?)
+    }
+
     /// True while the process lives.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -105,14 +110,18 @@ pub fn config(dir: &Path, lcores: &[usize], port: &str, services: &str) -> Strin
 
 /// Ends a child politely, after three seconds by force.
 pub fn end(child: &mut Child) {
-    let pid = Pid::from_raw(child.id().cast_signed());
     let gone = |child: &mut Child| Ok(child.try_wait()?.is_some());
     if gone(child).unwrap_or(true) {
         return;
     }
-    let _ = kill(pid, Signal::SIGTERM);
+    let _ = kill(pid(child), Signal::SIGTERM);
     if wait_for("end", Duration::from_secs(3), || gone(child)).is_err() {
         let _ = child.kill();
         let _ = child.wait();
     }
+}
+
+/// `ip netns exec` becomes the program it starts, so a child's pid is the program's.
+pub(crate) fn pid(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
 }

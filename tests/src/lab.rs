@@ -40,6 +40,7 @@ impl Lab {
     fn up() -> anyhow::Result<Self> {
         let turn = File::create(std::env::temp_dir().join("sluice-lab.lock"))?;
         turn.lock().context("waiting for other labs")?;
+        remove_stale()?;
         let name = format!("t{}", std::process::id());
         output(&mut script("up", &name))?;
         let state = output(script("status", &name).arg("--state"))?.trim().into();
@@ -89,6 +90,19 @@ impl Drop for Lab {
             eprintln!("{error:#}");
         }
     }
+}
+
+/// Removes labs whose test was killed, as a runner does after its time limit. We have the turn: a
+/// lab of a living test cannot be there.
+fn remove_stale() -> anyhow::Result<()> {
+    for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        let namespace = entry.file_name().to_string_lossy().into_owned();
+        let lab = namespace.strip_prefix('t').and_then(|n| n.strip_suffix("-sw"));
+        if let Some(pid) = lab.filter(|pid| pid.parse::<u32>().is_ok()) {
+            output(&mut script("down", &format!("t{pid}")))?;
+        }
+    }
+    Ok(())
 }
 
 fn script(verb: &str, name: &str) -> Command {

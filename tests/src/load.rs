@@ -5,8 +5,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
+use crate::daemon::pid;
 use crate::lab::Lab;
 use crate::{output, program};
 
@@ -62,7 +62,7 @@ impl Wrk {
 
     /// Asks for a report and waits for it.
     pub fn finish(mut self) -> anyhow::Result<Tally> {
-        kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGINT)?;
+        kill(pid(&self.0), Signal::SIGINT)?;
         let mut report = String::new();
         self.0.stdout.take().context("wrk's output")?.read_to_string(&mut report)?;
         self.0.wait()?;

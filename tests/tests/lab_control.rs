@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::ensure;
+use nix::sys::signal::Signal;
 use tests::ctl::Ctl;
 use tests::daemon::Daemon;
 use tests::lab::story;
@@ -149,9 +150,7 @@ fn services(ctl: &Ctl) -> anyhow::Result<usize> {
 fn a_signal_ends_it() {
     story(|lab| {
         let mut daemon = Daemon::in_lab(lab, &[1], DEVICE, WEB)?;
-        let mut pids = lab.command("d", "pidof");
-        let pid: i32 = output(pids.arg("sluiced"))?.trim().parse()?;
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM)?;
+        daemon.signal(Signal::SIGTERM)?;
         ensure!(daemon.wait_for_end()?.success(), "ended badly:\n{}", daemon.log()?);
         ensure!(!daemon.ctl.socket().exists(), "the socket is still there");
         Ok(())
