@@ -26,6 +26,23 @@ const FLOORS: [(&str, &[&str]); 8] = [
 const SUMMITS: [(&str, &[&str]); 2] =
     [("pipeline", &["lib.rs", "worker", "testkit/"]), ("worker", &["lib.rs", "testkit/"])];
 
+/// The ground of the engine: what each of these may use of it, beside the registry macro.
+const GROUND: [(&str, &[&str]); 9] = [
+    ("addr", &[]),
+    ("frame", &[]),
+    ("prefetch", &[]),
+    ("ticks", &[]),
+    ("flow", &["addr"]),
+    ("queue", &["frame"]),
+    ("verdict", &[]),
+    ("stats", &["verdict"]),
+    ("wire", &["addr"]),
+];
+
+/// What the safe wrapper of DPDK may know of the engine: the traits it implements.
+const DPDK_SEES: [&str; 5] =
+    ["engine::addr", "engine::frame", "engine::queue", "engine::registry", "engine::ticks"];
+
 /// Files below `directory` whose path ends so, relative to the repository, in order.
 fn files(directory: &str, suffix: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -61,6 +78,20 @@ fn code(line: &str) -> String {
 fn has_word(line: &str, word: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     line.split(|c| !is_word(c)).any(|found| found == word)
+}
+
+/// The paths in a file's code that begin so, each with the one name that follows. The crate's own
+/// unit tests, which stand last in a file, may use anything.
+fn paths(file: &str, begin: &str) -> Vec<String> {
+    let text = text(file);
+    let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let name = |rest: &str| rest.split(|c| !is_word(c)).next().unwrap_or_default().to_owned();
+    let of_line = |line: &str| {
+        let code = code(line);
+        code.split(begin).skip(1).map(|rest| format!("{begin}{}", name(rest))).collect::<Vec<_>>()
+    };
+    product.lines().flat_map(of_line).collect()
 }
 
 #[track_caller]
@@ -138,6 +169,33 @@ fn nothing_in_the_engine_stands_on_its_summits() {
         }
     }
     none("a module uses one above its floor", &found);
+}
+
+#[test]
+fn the_ground_of_the_engine_is_low() {
+    let mut found = Vec::new();
+    for file in files("dataplane/engine/src", ".rs") {
+        let inner = file.trim_start_matches("dataplane/engine/src/");
+        let module = inner.split(['/', '.']).next().unwrap_or_default();
+        let Some((_, may)) = GROUND.iter().find(|(ground, _)| *ground == module) else { continue };
+        for used in paths(&file, "crate::") {
+            let used = used.trim_start_matches("crate::");
+            if used != "registry" && used != module && !may.contains(&used) {
+                found.push(format!("{file} uses crate::{used}"));
+            }
+        }
+    }
+    none("a module of the engine's ground uses one above", &found);
+}
+
+#[test]
+fn the_dpdk_wrapper_knows_the_traits_alone() {
+    let mut found = Vec::new();
+    for file in files("dataplane/dpdk/src", ".rs") {
+        let wrong = paths(&file, "engine::").into_iter().filter(|p| !DPDK_SEES.contains(&&p[..]));
+        found.extend(wrong.map(|p| format!("{file} uses {p}")));
+    }
+    none("dataplane/dpdk uses more of the engine than the traits", &found);
 }
 
 #[test]
