@@ -13,6 +13,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use crate::addr::{Addr, Mac};
 use crate::testkit::HeapFrame;
 
+mod bytes;
+
 /// The hardware address that crafted frames are sent to: the director's.
 pub const STATION: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// The hardware address that crafted frames come from: the client's router.
@@ -46,7 +48,7 @@ impl From<(Addr, u16)> for End {
 /// What the packet carries.
 #[derive(Clone, Debug)]
 enum Body {
-    Tcp { flags: u8, seq: u32, ack: u32, options: Vec<u8>, offset: Option<u8> },
+    Tcp { flags: u8, seq: u32, ack: u32, window: u16, options: Vec<u8>, offset: Option<u8> },
     Udp { len: Option<u16> },
     Icmp { kind: u8, code: u8, rest: [u8; 4] },
     Other(u8),
@@ -75,8 +77,8 @@ pub struct Craft {
 /// A TCP segment: an ACK with sequence number 1000 and acknowledgement number 2000, unless changed.
 #[must_use]
 pub fn tcp(from: impl Into<End>, to: impl Into<End>) -> Craft {
-    let options = Vec::new();
-    packet(from, to, Body::Tcp { flags: 0x10, seq: 1000, ack: 2000, options, offset: None })
+    let (window, options, offset) = (0x2000, Vec::new(), None);
+    packet(from, to, Body::Tcp { flags: 0x10, seq: 1000, ack: 2000, window, options, offset })
 }
 
 /// A UDP datagram.
@@ -109,7 +111,9 @@ pub fn arp_reply(mac: Mac, sender: impl Into<End>, target: impl Into<End>) -> He
     arp(2, (mac, sender.into()), (STATION, target.into()), STATION)
 }
 
-fn arp(oper: u8, sender: (Mac, End), target: (Mac, End), to: Mac) -> HeapFrame {
+/// An ARP packet of operation `oper`, sent to the station `to`, 60 bytes.
+#[must_use]
+pub fn arp(oper: u8, sender: (Mac, End), target: (Mac, End), to: Mac) -> HeapFrame {
     let mut b = Vec::with_capacity(60);
     b.extend(to.0);
     b.extend(sender.0.0);
@@ -166,6 +170,24 @@ impl Craft {
     pub fn numbers(mut self, seq_no: u32, ack_no: u32) -> Self {
         if let Body::Tcp { seq, ack, .. } = &mut self.body {
             (*seq, *ack) = (seq_no, ack_no);
+        }
+        self
+    }
+
+    /// TCP's window.
+    #[must_use]
+    pub fn window(mut self, bytes: u16) -> Self {
+        if let Body::Tcp { window, .. } = &mut self.body {
+            *window = bytes;
+        }
+        self
+    }
+
+    /// The last four bytes of an ICMP header.
+    #[must_use]
+    pub fn rest(mut self, bytes: [u8; 4]) -> Self {
+        if let Body::Icmp { rest, .. } = &mut self.body {
+            *rest = bytes;
         }
         self
     }
@@ -297,152 +319,5 @@ impl Craft {
     pub fn cut(mut self, bytes: usize) -> Self {
         self.cut = Some(bytes);
         self
-    }
-}
-
-/// Results.
-impl Craft {
-    /// A frame with the usual headroom.
-    #[must_use]
-    pub fn build(&self) -> HeapFrame {
-        HeapFrame::new(&self.bytes())
-    }
-
-    /// The bytes of the frame.
-    #[must_use]
-    pub fn bytes(&self) -> Vec<u8> {
-        let transport = self.transport();
-        let mut b = [self.macs.0.0, self.macs.1.0].concat();
-        b.extend(self.ethertype.to_be_bytes());
-        b.extend(self.ip_header(transport.len()));
-        b.extend(transport);
-        b.resize(b.len() + self.padding, 0xee);
-        b.truncate(self.cut.unwrap_or(usize::MAX));
-        b
-    }
-
-    fn ip_header(&self, body: usize) -> Vec<u8> {
-        let header = 20 + self.options.len();
-        let total = self.total_len.unwrap_or_else(|| fit(header + body));
-        let ihl = u8::try_from(header / 4).expect("at most 15");
-        let mut b = vec![self.version << 4 | ihl, self.tos];
-        b.extend([total, self.id, self.fragment].iter().flat_map(|n| n.to_be_bytes()));
-        b.extend([self.ttl, self.proto(), 0, 0]);
-        b.extend(self.ends.0.ip().octets());
-        b.extend(self.ends.1.ip().octets());
-        b.extend(&self.options);
-        let sum = sum(&b) ^ u16::from(self.spoilt.0);
-        b[10..12].copy_from_slice(&sum.to_be_bytes());
-        b
-    }
-
-    fn proto(&self) -> u8 {
-        match self.body {
-            Body::Tcp { .. } => 6,
-            Body::Udp { .. } => 17,
-            Body::Icmp { .. } => 1,
-            Body::Other(proto) => proto,
-        }
-    }
-
-    /// Header and payload, with the checksum in place.
-    fn transport(&self) -> Vec<u8> {
-        let (src, dst) = self.ends;
-        let mut b = [src.port().to_be_bytes(), dst.port().to_be_bytes()].concat();
-        let at = match &self.body {
-            Body::Tcp { flags, seq, ack, options, offset } => {
-                let words = u8::try_from(5 + options.len() / 4).expect("at most 15");
-                b.extend([seq, ack].iter().flat_map(|n| n.to_be_bytes()));
-                b.extend([offset.unwrap_or(words) << 4, *flags, 0x20, 0, 0, 0, 0, 0]);
-                b.extend(options);
-                16
-            }
-            Body::Udp { len } => {
-                b.extend(len.unwrap_or_else(|| fit(8 + self.payload.len())).to_be_bytes());
-                b.extend([0, 0]);
-                6
-            }
-            Body::Icmp { kind, code, rest } => {
-                b = vec![*kind, *code, 0, 0];
-                b.extend(rest);
-                2
-            }
-            Body::Other(_) => return self.payload.clone(),
-        };
-        b.extend(&self.payload);
-        let sum = self.transport_sum(&b) ^ u16::from(self.spoilt.1);
-        b[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-        b
-    }
-
-    fn transport_sum(&self, body: &[u8]) -> u16 {
-        let mut summed = Vec::new();
-        if !matches!(self.body, Body::Icmp { .. }) {
-            summed.extend(self.ends.0.ip().octets());
-            summed.extend(self.ends.1.ip().octets());
-            summed.extend([0, self.proto()]);
-            summed.extend(fit(body.len()).to_be_bytes());
-        }
-        summed.extend(body);
-        sum(&summed)
-    }
-}
-
-/// The Internet checksum, word by word (RFC 1071).
-fn sum(bytes: &[u8]) -> u16 {
-    let word = |w: &[u8]| u32::from(w[0]) << 8 | u32::from(*w.get(1).unwrap_or(&0));
-    let mut sum: u32 = bytes.chunks(2).map(word).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !u16::try_from(sum).expect("folded")
-}
-
-fn fit(len: usize) -> u16 {
-    u16::try_from(len).expect("fits an IPv4 packet")
-}
-
-#[cfg(test)]
-mod tests {
-    use etherparse::{LaxPacketHeaders, SlicedPacket, TransportSlice};
-
-    use super::*;
-
-    #[test]
-    fn etherparse_agrees() {
-        for packet in [
-            tcp("198.51.100.7:40000", "192.0.2.10:80").flags("S").tcp_options(&[1; 8]),
-            tcp("198.51.100.7:40000", "192.0.2.10:80").options(&[1; 8]).payload(b"odd"),
-            udp("198.51.100.7:40000", "192.0.2.10:53").payload(b"query"),
-            udp("198.51.100.7:40000", "192.0.2.10:53").padded(),
-        ] {
-            let bytes = packet.bytes();
-            let sliced = SlicedPacket::from_ethernet(&bytes).unwrap();
-            let ip = sliced.net.as_ref().and_then(|n| n.ipv4_ref()).unwrap();
-            let header = ip.header().to_header();
-            assert_eq!(header.calc_header_checksum(), header.header_checksum);
-            match sliced.transport.unwrap() {
-                TransportSlice::Tcp(tcp) => {
-                    let sum = tcp.calc_checksum_ipv4(ip.header().source(), header.destination);
-                    assert_eq!(sum.unwrap(), tcp.checksum());
-                }
-                TransportSlice::Udp(udp) => {
-                    let sum = udp.to_header().calc_checksum_ipv4(&header, udp.payload());
-                    assert_eq!(sum.unwrap(), udp.checksum());
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn faults_are_faults() {
-        let sound = tcp("198.51.100.7:1", "192.0.2.10:80");
-        for faulty in [sound.clone().bad_ip_checksum(), sound.clone().bad_checksum()] {
-            let differs =
-                sound.bytes().iter().zip(faulty.bytes()).filter(|(a, b)| **a != *b).count();
-            assert_eq!(differs, 1);
-        }
-        assert!(LaxPacketHeaders::from_ethernet(&sound.cut(20).bytes()).is_ok());
     }
 }
