@@ -74,7 +74,7 @@ fn same<T: PartialEq + std::fmt::Debug>(case: &str, ours: &T, kernel: &T) -> Res
     if ours == kernel { Ok(()) } else { Err(format!("{case}: {ours:?}, the kernel {kernel:?}")) }
 }
 
-/// Runs one of ipvsadm's changes of a server.
+/// Runs one of ipvsadm's changes of a server or of the scheduler.
 fn change(lab: &mut Lab, line: &str) {
     let words: Vec<_> = line.split_whitespace().collect();
     let option = |name: &str| {
@@ -82,6 +82,10 @@ fn change(lab: &mut Lab, line: &str) {
         words.get(at + 1).copied()
     };
     let number = |name| option(name).map_or(0, |n| n.parse().expect("a number"));
+    if words[0] == "-E" {
+        let kind = option("-s").and_then(|s| s.parse().ok()).expect("a scheduler of ours");
+        return lab.reschedule(kind, option("-b").unwrap_or(""));
+    }
     let server = option("-r").expect("a server").parse().expect("an address");
     match words[0] {
         "-a" => lab.add(server, number("-w"), number("-x")),

@@ -21,6 +21,7 @@ struct Known {
     weight: u32,
     threshold: u32,
     overloaded: bool,
+    down: bool,
     conns: u32,
 }
 
@@ -39,11 +40,7 @@ pub(crate) struct Lab {
 
 impl Lab {
     pub(crate) fn new(kind: SchedulerKind, flags: &str) -> Self {
-        let flags = SchedFlags {
-            mh_port: flags.contains("mh-port"),
-            mh_fallback: flags.contains("mh-fallback"),
-            ..SchedFlags::default()
-        };
+        let flags = parse(flags);
         let pool = Pool::default();
         Self {
             kind,
@@ -61,7 +58,15 @@ impl Lab {
 
     pub(crate) fn add(&mut self, at: SocketAddr, weight: u32, threshold: u32) {
         let slot = self.slot(at).unwrap_or_else(|| {
-            let new = Known { at, present: false, weight, threshold, overloaded: false, conns: 0 };
+            let new = Known {
+                at,
+                present: false,
+                weight,
+                threshold,
+                overloaded: false,
+                down: false,
+                conns: 0,
+            };
             self.known.push(new);
             self.known.len() - 1
         });
@@ -83,6 +88,23 @@ impl Lab {
         assert!(self.pool.remove(u32::try_from(slot).unwrap()));
         let Known { weight, threshold, .. } = self.known[slot];
         self.settle(slot, weight, threshold, false);
+    }
+
+    /// A server stays configured but must not be picked, or may be picked again.
+    pub(crate) fn set_down(&mut self, at: SocketAddr, down: bool) {
+        let slot = self.slot(at).expect("known");
+        self.known[slot].down = down;
+        self.show(slot);
+    }
+
+    /// The service gets another scheduler.
+    pub(crate) fn reschedule(&mut self, kind: SchedulerKind, flags: &str) {
+        // LVS takes new flags at once, but starts over for another scheduler only.
+        if kind != self.kind {
+            self.pool.start_over();
+        }
+        (self.kind, self.flags) = (kind, parse(flags));
+        self.scheduler = Scheduler::build(kind, &self.pool, self.flags);
     }
 
     pub(crate) fn open(&mut self, client: SocketAddr) -> Option<SocketAddr> {
@@ -125,7 +147,16 @@ impl Lab {
 
     fn show(&self, slot: usize) {
         let known = &self.known[slot];
-        let weight = if known.present && !known.overloaded { known.weight } else { 0 };
+        let weight =
+            if known.present && !known.overloaded && !known.down { known.weight } else { 0 };
         self.live.set_weight(u32::try_from(slot).unwrap(), weight, 0);
+    }
+}
+
+fn parse(flags: &str) -> SchedFlags {
+    SchedFlags {
+        mh_port: flags.contains("mh-port"),
+        mh_fallback: flags.contains("mh-fallback"),
+        ..SchedFlags::default()
     }
 }
