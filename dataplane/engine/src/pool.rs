@@ -57,7 +57,7 @@ impl PoolChange {
     /// divisor and that the greatest weight still reaches. 0 when all weights are 0.
     #[must_use]
     pub const fn top(self) -> u32 {
-        (self.max + 1).saturating_sub(self.gcd)
+        self.max.saturating_sub(self.gcd - 1)
     }
 
     /// The current weight of `wrr` after this change, by the one before it.
@@ -135,7 +135,8 @@ impl Pool {
         self.changes.push(change);
     }
 
-    /// Forgets the trail: all lcores start over, as LVS does when a service gets another scheduler.
+    /// Forgets the trail: all lcores start over, as LVS does when a service gets another scheduler
+    /// (but not when it gets the same again, or other flags).
     pub fn start_over(&mut self) {
         self.changes.clear();
         // One more than is ever remembered: no cursor can believe it missed only what is left.
@@ -184,4 +185,49 @@ pub const fn gcd(mut a: u32, mut b: u32) -> u32 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(weights: &[u32]) -> Pool {
+        let mut pool = Pool::default();
+        for (slot, weight) in (0..).zip(weights) {
+            pool.add(PoolServer::new(slot, u64::from(slot) + 1, *weight, Addr::UNSPECIFIED, 80));
+        }
+        pool
+    }
+
+    #[test]
+    fn a_trail_is_complete_or_not_given() {
+        let mut pool = pool(&[1; 70]);
+        assert_eq!((pool.version, pool.changes.len()), (70, Pool::CHANGES));
+        assert_eq!(pool.changes_since(69), Some(&pool.changes[63..]));
+        assert_eq!(pool.changes_since(6).map(<[_]>::len), Some(64));
+        assert_eq!((pool.changes_since(5), pool.changes_since(71)), (None, None));
+        pool.start_over();
+        assert_eq!(pool.changes_since(70), None);
+        assert_eq!(pool.changes_since(pool.version), Some(&[][..]));
+    }
+
+    #[test]
+    fn wrr_starts_in_the_last_round_after_adds_and_in_the_first_after_a_start_over() {
+        // 10, 20, 30: rounds 21, 11, 1. The first add alone has the one round 1.
+        let mut pool = pool(&[10, 20, 30]);
+        assert_eq!((pool.last_change().top(), pool.last_change().unused_weight), (21, 1));
+        pool.start_over();
+        assert_eq!(pool.last_change().unused_weight, 21);
+    }
+
+    #[test]
+    fn a_server_set_to_0_remembers_its_weight() {
+        let mut pool = pool(&[4, 6, 0]);
+        assert!(pool.set_weight(1, 0) && !pool.set_weight(9, 1));
+        let weights: Vec<_> = pool.servers.iter().map(|s| (s.weight, s.last_weight)).collect();
+        assert_eq!(weights, [(0, 0), (0, 6), (4, 4)]);
+        assert!(pool.remove(0) && !pool.remove(0));
+        let change = pool.last_change();
+        assert_eq!((change.gcd, change.max, change.newest, change.top()), (1, 0, 3, 0));
+    }
 }

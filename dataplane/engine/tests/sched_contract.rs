@@ -126,6 +126,20 @@ fn lcores_start_on_different_servers() {
 }
 
 #[test]
+fn lcores_do_not_march_in_step() {
+    // The loads that wlc goes by are what lcores share; here they share nothing.
+    for kind in &[SchedulerKind::Rr, SchedulerKind::Wrr, SchedulerKind::Lc] {
+        let mut director =
+            Director::new(*kind, SchedFlags::default(), 8, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        for turn in 0..72 {
+            let mut counts = [0; 8];
+            (0..8).for_each(|lcore| counts[director.open(lcore).unwrap()] += 1);
+            assert!(counts.iter().max() <= Some(&6), "{kind}, turn {turn}: {counts:?}");
+        }
+    }
+}
+
+#[test]
 fn lcores_do_not_rush_to_an_idle_server() {
     for kind in [SchedulerKind::Lc, SchedulerKind::Wlc] {
         let mut director = Director::new(kind, SchedFlags::default(), 8, &[1; 8]);

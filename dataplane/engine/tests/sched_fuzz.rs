@@ -82,14 +82,13 @@ impl Plain {
     }
 
     fn pick(&mut self) -> Option<usize> {
-        let at = match self.kind {
+        match self.kind {
             SchedulerKind::Rr => self.round_robin(),
             SchedulerKind::Wrr => self.weighted_round_robin(),
             SchedulerKind::Lc => self.least(|_| 1),
             SchedulerKind::Wlc => self.least(u128::from),
             SchedulerKind::Mh => unreachable!("not walked"),
-        }?;
-        Some(at)
+        }
     }
 
     fn round_robin(&mut self) -> Option<usize> {

@@ -92,7 +92,7 @@ pub trait Schedule: Sized {
     /// The position in `pool.servers` of the pick, or `None` when nobody is eligible.
     ///
     /// Never picks a server whose weight in `load` is 0. Runs on an lcore, for new connections
-    /// only: no allocation, work bounded by the size of the pool.
+    /// only: no allocation, work bounded by the size of the pool (`mh-fallback`: of the table).
     fn pick(
         &self,
         pool: &Pool,

@@ -15,7 +15,7 @@
 
 use super::{Arrival, Cursor, SchedFlags, Schedule, Who};
 use crate::live::LoadView;
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolServer};
 
 /// The rounds of one pool.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Schedule for WeightedRoundRobin {
         if cursor.version != pool.version || cursor.current_weight == 0 {
             self.follow(pool, arrival.who, cursor);
         }
-        let next = cursor.next(pool, arrival.who);
+        let next = cursor.next(pool, Who::ALONE);
         let reaches = |at: &usize, weight| load.weight(pool.servers[*at].slot) >= weight;
         let at = (next..pool.servers.len()).find(|at| reaches(at, cursor.current_weight)).or_else(
             || {
@@ -83,24 +83,43 @@ impl WeightedRoundRobin {
         Some(())
     }
 
-    /// Does to a cursor what the changes since its last pick do to it.
+    /// Takes the changes since an lcore's last pick into account: the first lcore does as LVS does,
+    /// the others start over, each in another part of the cycle. Together they favour nobody.
     #[cold]
     fn follow(&self, pool: &Pool, who: Who, cursor: &mut Cursor) {
         let missed = pool.changes_since(cursor.version).filter(|_| cursor.version > 0);
-        cursor.current_weight = match missed {
-            Some(changes) => changes.iter().fold(cursor.current_weight, |w, c| c.carry(w)),
-            None if who.lcore == 0 => pool.last_change().unused_weight,
-            None => self.spread(who),
+        (cursor.current_weight, cursor.seq) = match missed {
+            _ if who.lcore > 0 => self.part(pool, who),
+            Some(changes) => (changes.iter().fold(cursor.current_weight, |w, c| c.carry(w)), 0),
+            None => (pool.last_change().unused_weight, 0),
         };
-        cursor.seq = 0;
         cursor.version = pool.version;
     }
 
-    /// The first round of an lcore that is not the first: the lcores are spread over the rounds, so
-    /// that together they favour nobody at the start.
-    fn spread(&self, who: Who) -> u32 {
-        let rounds = u64::from((self.top - 1) / self.step + 1);
-        let round = rounds * u64::from(who.lcore) / u64::from(who.lcores.max(1));
-        1 + self.step * u32::try_from(round).unwrap_or(0)
+    /// Current weight and last pick of an lcore that starts with its share of the cycle.
+    ///
+    /// Rounds are numbered from the last one, 0, whose current weight is 1; a server of weight
+    /// *w* × step is picked in the last *w* rounds.
+    #[allow(clippy::cast_possible_truncation, reason = "below a cycle, below the greatest weight")]
+    fn part(&self, pool: &Pool, who: Who) -> (u32, u64) {
+        let rounds = |s: &PoolServer| u64::from(s.weight / self.step);
+        let picks_before = |round: u64| -> u64 {
+            pool.servers.iter().map(|s| rounds(s).saturating_sub(round + 1)).sum()
+        };
+        let cycle: u64 = pool.servers.iter().map(rounds).sum();
+        let share = u128::from(cycle) * u128::from(who.lcore) / u128::from(who.lcores.max(1));
+        let skipped = share as u64;
+        let (mut round, mut above) = (0, u64::from((self.top - 1) / self.step));
+        while round < above {
+            let middle = u64::midpoint(round, above);
+            if picks_before(middle) <= skipped {
+                above = middle;
+            } else {
+                round = middle + 1;
+            }
+        }
+        let here = skipped - picks_before(round);
+        let last = pool.servers.iter().filter(|s| rounds(s) > round).take(here as usize).last();
+        (1 + self.step * round as u32, last.map_or(0, |s| s.seq))
     }
 }
