@@ -119,9 +119,8 @@ impl Plain {
             self.current -= self.step();
             if self.current <= 0 {
                 self.current = self.top();
-                if self.pointer.is_none() {
-                    return None;
-                }
+                // Before the head all servers have been seen in all rounds.
+                self.pointer?;
                 restarted = true;
             }
             last_pass = restarted && self.current <= self.step();
