@@ -9,5 +9,6 @@
 
 pub mod change;
 pub mod control;
+pub mod protocol;
 pub mod store;
 pub mod views;
