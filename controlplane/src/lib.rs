@@ -8,7 +8,15 @@
 //! No DPDK here: ports come as facts, device counters through a closure.
 
 pub mod change;
+pub mod client;
+pub mod command;
 pub mod control;
+pub mod ctl;
+pub mod document;
+pub mod lines;
 pub mod protocol;
+pub mod session;
+pub mod socket;
 pub mod store;
+pub mod table;
 pub mod views;

@@ -15,6 +15,8 @@ use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::change::Refusal;
+
 /// Version of the protocol, as `hello` tells it. It rises when a client must change.
 pub const VERSION: u32 = 1;
 /// Longest request, in bytes, without its line end. More goes by `batch.begin`.
@@ -40,7 +42,7 @@ pub struct Failure {
     /// What is wrong, in a sentence.
     pub message: String,
     /// The part for programs, and what to do next.
-    pub data: FailureData,
+    pub data: Box<FailureData>,
 }
 
 /// The stable part of a [`Failure`].
@@ -51,6 +53,12 @@ pub struct FailureData {
     /// What to do next; may be empty.
     #[serde(default)]
     pub hint: String,
+    /// The change of a batch that was refused, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<usize>,
+    /// The lcores that have not yet taken a change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lcores: Vec<u16>,
 }
 
 /// Not JSON.
@@ -67,7 +75,12 @@ pub const REFUSED: i32 = -32000;
 impl Failure {
     /// A failure with its stable code.
     pub fn new(number: i32, code: &str, message: impl Into<String>, hint: &str) -> Self {
-        let data = FailureData { code: code.to_owned(), hint: hint.to_owned() };
+        let data = Box::new(FailureData {
+            code: code.to_owned(),
+            hint: hint.to_owned(),
+            change: None,
+            lcores: Vec::new(),
+        });
         Self { code: number, message: message.into(), data }
     }
 
@@ -91,6 +104,16 @@ impl Failure {
         let message = format!("the request is longer than {MAX_LINE} bytes");
         let hint = "send a long batch in parts: batch.begin, batch.chunk, batch.commit";
         Self::new(BAD_REQUEST, "request_too_large", message, hint)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(r: Refusal) -> Self {
+        let mut failure =
+            Self::refused(r.code.name(), r.message, r.hint.as_deref().unwrap_or_default());
+        failure.data.change = r.change;
+        failure.data.lcores = r.lcores;
+        failure
     }
 }
 

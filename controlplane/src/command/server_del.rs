@@ -1,0 +1,29 @@
+//! `server del`.
+
+use super::{Command, words};
+use crate::change::Change;
+use crate::ctl::Failed;
+
+/// Remove a real server; its open connections stay unless purged
+#[derive(Debug, clap::Args)]
+#[command(alias = "delete", override_usage = "sluicectl server del SERVICE SERVER [--purge]")]
+pub struct ServerDel {
+    /// The service ("tcp ADDRESS:PORT" or its name), then the server's ADDRESS[:PORT] or name
+    #[arg(required = true, num_args = 2..=3, value_name = "SERVICE> <SERVER")]
+    words: Vec<String>,
+    /// End its connections with it
+    #[arg(long)]
+    purge: bool,
+}
+
+impl Command for ServerDel {
+    const METHOD: &'static str = "server.delete";
+    const EXAMPLES: &'static str = "
+        sluicectl server del tcp 192.0.2.10:80 10.0.0.11
+        sluicectl server del web web-2 --purge";
+
+    fn change(self) -> Result<Change, Failed> {
+        let (service, server) = words::service_and_server(&self.words)?;
+        Ok(Change::DelServer { service, server, purge: self.purge })
+    }
+}

@@ -1,0 +1,62 @@
+//! `server edit`.
+
+use config::spec::{Admin, MAX_WEIGHT, TunType};
+use engine::addr::Mac;
+
+use super::Command;
+use super::words::{self, ForwardArgs};
+use crate::change::{self, Change};
+use crate::ctl::Failed;
+
+/// Change a real server; its connections stay
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "sluicectl server edit SERVICE SERVER [OPTIONS]")]
+pub struct ServerEdit {
+    /// The service ("tcp ADDRESS:PORT" or its name), then the server's ADDRESS[:PORT] or name
+    #[arg(required = true, num_args = 2..=3, value_name = "SERVICE> <SERVER")]
+    words: Vec<String>,
+    #[command(flatten)]
+    forward: ForwardArgs,
+    /// What a tunnel is made of: ipip
+    #[arg(long, value_name = "TYPE")]
+    tun_type: Option<TunType>,
+    /// Its share of new connections; 0 for none
+    #[arg(short, long, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_WEIGHT)))]
+    weight: Option<u32>,
+    /// Another name
+    #[arg(long)]
+    name: Option<String>,
+    /// Its hardware address, if it is not to be asked for
+    #[arg(long)]
+    mac: Option<Mac>,
+    /// The largest IP packet towards it, in bytes
+    #[arg(long)]
+    mtu: Option<u16>,
+    /// Whether it takes new connections: enabled, drain or disabled
+    #[arg(long, value_name = "STATE")]
+    admin: Option<Admin>,
+}
+
+impl Command for ServerEdit {
+    const METHOD: &'static str = "server.edit";
+    const EXAMPLES: &'static str = "
+        sluicectl server edit tcp 192.0.2.10:80 10.0.0.11 -w 50
+        sluicectl server edit web web-2 --admin drain";
+
+    fn change(self) -> Result<Change, Failed> {
+        let (service, server) = words::service_and_server(&self.words)?;
+        let edit = change::ServerEdit {
+            name: self.name,
+            weight: self.weight,
+            forward: self.forward.forward()?,
+            tun_type: self.tun_type,
+            mac: self.mac,
+            mtu: self.mtu,
+            admin: self.admin,
+        };
+        if edit == change::ServerEdit::default() {
+            return Err(Failed::Usage("nothing to change was given".into()));
+        }
+        Ok(Change::EditServer { service, server, edit })
+    }
+}

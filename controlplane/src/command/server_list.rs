@@ -1,0 +1,63 @@
+//! `server list`.
+
+use std::net::SocketAddr;
+
+use super::Command;
+use super::words::{OneOrAll, forward_word};
+use crate::ctl::{Ctl, Failed, listing};
+use crate::document::Services;
+use crate::table::{Table, count};
+
+/// Show the real servers of all services, or of one
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "sluicectl server list [SERVICE]")]
+pub struct ServerList {
+    /// Only of this service: "tcp ADDRESS:PORT" or its name
+    #[arg(num_args = 0..=2)]
+    service: Vec<String>,
+}
+
+impl Command for ServerList {
+    /// Asks by `service.list`, which has it all.
+    const METHOD: &'static str = "";
+    const EXAMPLES: &'static str = "
+        sluicectl server list
+        sluicectl server list web";
+
+    fn run(self, ctl: &mut Ctl) -> Result<(), Failed> {
+        let which = OneOrAll::of(&self.service)?;
+        ctl.show("service.list", &which, |doc: &Services| listing(&doc.director, &table(doc)))
+    }
+}
+
+fn table(doc: &Services) -> Table {
+    let mut table = Table::new(&[
+        "SERVER",
+        "Service",
+        "Address",
+        "Forward",
+        ">Weight",
+        ">Eff",
+        "Admin",
+        "Health",
+        ">ActiveConn",
+        ">InActConn",
+    ]);
+    for service in &doc.services {
+        for server in &service.servers {
+            table.row([
+                server.name.clone(),
+                service.name.clone(),
+                SocketAddr::new(server.address, server.port).to_string(),
+                forward_word(server.forward).to_owned(),
+                count(server.weight.into()),
+                count(server.effective_weight.into()),
+                server.admin.name().to_owned(),
+                server.health.clone(),
+                count(server.active),
+                count(server.inactive),
+            ]);
+        }
+    }
+    table
+}

@@ -1,0 +1,53 @@
+//! `service add`.
+
+use config::spec::{Flags, ServiceRef, ServiceSpec, Stray};
+use engine::sched::SchedulerKind;
+
+use super::Command;
+use super::words::{self, ForwardArgs};
+use crate::change::Change;
+use crate::ctl::Failed;
+
+/// Add a virtual service, at first without servers
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "sluicectl service add tcp|udp ADDRESS:PORT [OPTIONS]")]
+pub struct ServiceAdd {
+    /// What clients address: tcp or udp, then ADDRESS:PORT; port 0 is any port
+    #[arg(required = true, num_args = 1..=2, value_name = "ENDPOINT")]
+    service: Vec<String>,
+    /// How a new connection picks its server
+    #[arg(short, long, default_value = "wlc", value_parser = words::scheduler())]
+    scheduler: SchedulerKind,
+    /// Flags of the scheduler: mh-port, mh-fallback
+    #[arg(short = 'b', long = "sched-flags", value_name = "FLAGS", value_parser = words::flags)]
+    flags: Option<Flags>,
+    /// Its name in commands and lists; the endpoint if absent
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    forward: ForwardArgs,
+    /// Packets that belong to no connection: reset or drop
+    #[arg(long, value_name = "POLICY")]
+    stray: Option<Stray>,
+}
+
+impl Command for ServiceAdd {
+    const METHOD: &'static str = "service.add";
+    const EXAMPLES: &'static str = "
+        sluicectl service add tcp 192.0.2.10:80 -s wlc --name web
+        sluicectl service add udp [2001:db8::10]:53 -s mh -b mh-port,mh-fallback --forward tunnel";
+
+    fn change(self) -> Result<Change, Failed> {
+        let ServiceRef::Endpoint(endpoint) = words::service(&self.service)? else {
+            let text = "a new service is named by what clients address: tcp ADDRESS:PORT";
+            return Err(Failed::Usage(text.into()));
+        };
+        let mut spec = ServiceSpec::new(endpoint);
+        spec.name = self.name.unwrap_or_default();
+        spec.scheduler = self.scheduler;
+        spec.flags = self.flags.unwrap_or_default();
+        spec.forward = self.forward.forward()?.unwrap_or_default();
+        spec.stray = self.stray.unwrap_or_default();
+        Ok(Change::AddService(spec))
+    }
+}

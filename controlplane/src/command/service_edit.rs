@@ -1,0 +1,54 @@
+//! `service edit`.
+
+use config::spec::{Flags, Stray};
+use engine::sched::SchedulerKind;
+
+use super::Command;
+use super::words::{self, ForwardArgs};
+use crate::change::{self, Change};
+use crate::ctl::Failed;
+
+/// Change a service; its connections stay
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "sluicectl service edit SERVICE [OPTIONS]")]
+pub struct ServiceEdit {
+    /// Which: "tcp ADDRESS:PORT" or its name
+    #[arg(required = true, num_args = 1..=2)]
+    service: Vec<String>,
+    /// How a new connection picks its server
+    #[arg(short, long, value_parser = words::scheduler())]
+    scheduler: Option<SchedulerKind>,
+    /// Flags of the scheduler: mh-port, mh-fallback; empty for none
+    #[arg(short = 'b', long = "sched-flags", value_name = "FLAGS", value_parser = words::flags)]
+    flags: Option<Flags>,
+    /// Another name
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    forward: ForwardArgs,
+    /// Packets that belong to no connection: reset or drop
+    #[arg(long, value_name = "POLICY")]
+    stray: Option<Stray>,
+}
+
+impl Command for ServiceEdit {
+    const METHOD: &'static str = "service.edit";
+    const EXAMPLES: &'static str = "
+        sluicectl service edit tcp 192.0.2.10:80 -s wrr
+        sluicectl service edit web --stray drop";
+
+    fn change(self) -> Result<Change, Failed> {
+        let service = words::service(&self.service)?;
+        let edit = change::ServiceEdit {
+            name: self.name,
+            scheduler: self.scheduler,
+            flags: self.flags,
+            forward: self.forward.forward()?,
+            stray: self.stray,
+        };
+        if edit == change::ServiceEdit::default() {
+            return Err(Failed::Usage("nothing to change was given".into()));
+        }
+        Ok(Change::EditService { service, edit })
+    }
+}

@@ -1,0 +1,102 @@
+//! `service list`.
+
+use config::spec::Admin;
+use serde_json::Value;
+
+use super::words::{OneOrAll, forward_word};
+use super::{Command, Work, ask};
+use crate::ctl::{Ctl, Failed, listing};
+use crate::document::Services;
+use crate::protocol::Failure;
+use crate::table::{Table, count, share};
+use crate::views::{ServerView, ServiceView};
+
+/// Show the services with their servers: weights, states, connections
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "sluicectl service list [SERVICE]")]
+pub struct ServiceList {
+    /// Only this one: "tcp ADDRESS:PORT" or its name
+    #[arg(num_args = 0..=2)]
+    service: Vec<String>,
+}
+
+impl Command for ServiceList {
+    const METHOD: &'static str = "service.list";
+    const EXAMPLES: &'static str = "
+        sluicectl service list
+        sluicectl service list tcp 192.0.2.10:80 --json";
+
+    fn work(params: Value) -> Result<Work, Failure> {
+        ask(params, |which: OneOrAll, control| {
+            let services = control.services(which.service.as_ref())?;
+            Ok(Services { director: control.header(), services })
+        })
+    }
+
+    fn run(self, ctl: &mut Ctl) -> Result<(), Failed> {
+        let which = OneOrAll::of(&self.service)?;
+        ctl.show(Self::METHOD, &which, |doc: &Services| listing(&doc.director, &table(doc)))
+    }
+}
+
+fn table(doc: &Services) -> Table {
+    let mut table = Table::new(&[
+        "SERVICE/server",
+        "Address",
+        "Sched/Fwd",
+        ">Weight",
+        ">Eff",
+        "State",
+        ">ActiveConn",
+        ">InActConn",
+        ">Share",
+        ">Want",
+    ]);
+    for service in &doc.services {
+        service_rows(&mut table, service);
+    }
+    table
+}
+
+fn service_rows(table: &mut Table, service: &ServiceView) {
+    let sum = |f: fn(&ServerView) -> u32| service.servers.iter().map(|s| u64::from(f(s))).sum();
+    let effective: u64 = sum(|s| s.effective_weight);
+    let up = service.servers.iter().filter(|s| s.effective_weight > 0).count();
+    table.row([
+        service.name.clone(),
+        service.endpoint().to_string(),
+        std::iter::once(service.scheduler.name())
+            .chain(service.flags.names())
+            .collect::<Vec<_>>()
+            .join(" "),
+        count(sum(|s| s.weight)),
+        count(effective),
+        format!("{up}/{} up", service.servers.len()),
+        count(service.active),
+        count(service.inactive),
+        String::new(),
+        String::new(),
+    ]);
+    for server in &service.servers {
+        table.row([
+            format!("  {}", server.name),
+            std::net::SocketAddr::new(server.address, server.port).to_string(),
+            forward_word(server.forward).to_owned(),
+            count(server.weight.into()),
+            count(server.effective_weight.into()),
+            state(server),
+            count(server.active),
+            count(server.inactive),
+            share(server.active, service.active, 1),
+            share(server.effective_weight.into(), effective, 0),
+        ]);
+    }
+}
+
+fn state(server: &ServerView) -> String {
+    match (server.admin, server.health.as_str()) {
+        (Admin::Enabled, "unknown") => "enabled".to_owned(),
+        (Admin::Enabled, health) => health.to_owned(),
+        (admin, _) => admin.name().to_owned(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Arguments that several commands share: services, servers, ways of forwarding, schedulers.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use config::spec::{Flags, Forward, ServerRef, ServiceRef};
+use engine::sched::SchedulerKind;
+
+use crate::ctl::Failed;
+
+/// Parameters of methods that concern one service, or all.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneOrAll {
+    /// Which; all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceRef>,
+}
+
+impl OneOrAll {
+    /// From words on the command line; none for all.
+    ///
+    /// # Errors
+    /// When they name no service.
+    pub fn of(words: &[String]) -> Result<Self, Failed> {
+        let service = if words.is_empty() { None } else { Some(service(words)?) };
+        Ok(Self { service })
+    }
+}
+
+/// A service in one word (its name) or two (`tcp 192.0.2.10:80`).
+///
+/// # Errors
+/// When the words are not that.
+pub fn service(words: &[String]) -> Result<ServiceRef, Failed> {
+    match service_and_more(words)? {
+        (service, []) => Ok(service),
+        (_, [more, ..]) => Err(Failed::Usage(format!("{more:?} is one word too many"))),
+    }
+}
+
+/// A service and one server of it.
+///
+/// # Errors
+/// When the words are not that.
+pub fn service_and_server(words: &[String]) -> Result<(ServiceRef, ServerRef), Failed> {
+    match service_and_more(words)? {
+        (service, [server]) => Ok((service, server.parse().map_err(Failed::Usage)?)),
+        (service, []) => Err(Failed::Usage(format!("which server of {service}?"))),
+        (_, [_, more, ..]) => Err(Failed::Usage(format!("{more:?} is one word too many"))),
+    }
+}
+
+/// A service, and the words after it.
+///
+/// # Errors
+/// When the words do not begin with a service.
+pub fn service_and_more(words: &[String]) -> Result<(ServiceRef, &[String]), Failed> {
+    let of_protocol = |w: &String| w.eq_ignore_ascii_case("tcp") || w.eq_ignore_ascii_case("udp");
+    match words {
+        [protocol, address, more @ ..] if of_protocol(protocol) => {
+            let text = format!("{} {address}", protocol.to_ascii_lowercase());
+            Ok((text.parse().map_err(Failed::Usage)?, more))
+        }
+        [name, more @ ..] if !of_protocol(name) => Ok((name.parse().map_err(Failed::Usage)?, more)),
+        _ => {
+            Err(Failed::Usage("which service? tcp ADDRESS:PORT, udp ADDRESS:PORT or a name".into()))
+        }
+    }
+}
+
+/// How packets reach a server: ipvsadm's letters and long names, or by name.
+#[derive(Debug, Default, clap::Args)]
+#[group(id = "forwarding", multiple = false)]
+pub struct ForwardArgs {
+    /// Direct routing: as --forward dr
+    #[arg(short = 'g', long)]
+    gatewaying: bool,
+    /// IP-in-IP tunnel: as --forward tunnel
+    #[arg(short = 'i', long)]
+    ipip: bool,
+    /// NAT, which this release does not have
+    #[arg(short = 'm', long, hide = true)]
+    masquerading: bool,
+    /// How packets reach the server: dr or tunnel
+    #[arg(long, value_name = "HOW")]
+    forward: Option<Forward>,
+}
+
+impl ForwardArgs {
+    /// What was asked for, if anything.
+    ///
+    /// # Errors
+    /// When this release does not have it.
+    pub fn forward(&self) -> Result<Option<Forward>, Failed> {
+        match self {
+            Self { gatewaying: true, .. } => Ok(Some(Forward::Dr)),
+            Self { ipip: true, .. } => Ok(Some(Forward::Tunnel)),
+            Self { masquerading: true, .. } => {
+                Err(Failed::Usage("-m (NAT) is not supported yet; use -g or -i".into()))
+            }
+            Self { forward, .. } => Ok(*forward),
+        }
+    }
+}
+
+/// How lists name a way of forwarding: as ipvsadm does.
+#[must_use]
+pub const fn forward_word(forward: Forward) -> &'static str {
+    match forward {
+        Forward::Dr => "Route",
+        Forward::Tunnel => "Tunnel",
+    }
+}
+
+/// Reads a scheduler's name; help and completions list them all.
+pub fn scheduler() -> impl TypedValueParser<Value = SchedulerKind> {
+    let values = SchedulerKind::ALL.iter().map(|k| PossibleValue::new(k.name()).help(k.about()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<SchedulerKind>())
+}
+
+/// Reads `mh-port,mh-fallback`.
+///
+/// # Errors
+/// When there is no such flag.
+pub fn flags(text: &str) -> Result<Flags, String> {
+    let names = text.split(',').map(str::trim).filter(|n| !n.is_empty());
+    Flags::try_from(names.map(str::to_owned).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn services_take_one_word_or_two() {
+        for (text, service_text, server_text) in [
+            ("tcp 192.0.2.10:80 10.0.0.11", "tcp 192.0.2.10:80", "10.0.0.11"),
+            ("UDP [2001:db8::1]:53 [2001:db8::2]:54", "udp [2001:db8::1]:53", "[2001:db8::2]:54"),
+            ("web web-1", "web", "web-1"),
+        ] {
+            let (service, server) = service_and_server(&words(text)).unwrap();
+            assert_eq!(
+                (service.to_string(), server.to_string()),
+                (service_text.into(), server_text.into())
+            );
+        }
+        for text in
+            ["tcp", "web", "tcp 192.0.2.10:80", "tcp web-1 x", "web a b", "w/b a", "web a/b"]
+        {
+            assert!(service_and_server(&words(text)).is_err(), "{text}");
+        }
+        assert!(service(&words("web more")).is_err());
+    }
+}

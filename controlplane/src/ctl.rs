@@ -1,0 +1,328 @@
+//! `sluicectl` from the inside: the command line, how results are printed, how it ends.
+//!
+//! Results go to stdout, all else to stderr. Exit status: 0 done, 1 refused by the director, 2 wrong
+//! usage or no director.
+
+use std::ffi::OsString;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anstyle::Style;
+use clap::{Arg, ArgAction};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::change::Change;
+use crate::client::{Client, ClientError};
+use crate::command;
+use crate::protocol::Failure;
+use crate::table::Table;
+use crate::views::HeaderView;
+
+/// The version of the `--json` documents.
+pub const DOCUMENT: u32 = 1;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub enum Failed {
+    /// The director refused.
+    Refused(Failure),
+    /// There is no director, or it does not answer.
+    NoDirector(String),
+    /// The command line is wrong, in our words.
+    Usage(String),
+    /// What was read from stdin is wrong, in words that say where.
+    Input(String),
+    /// The command line is wrong, in clap's words.
+    Clap(clap::Error),
+    /// The result could not be written or the input not be read.
+    Io(std::io::Error),
+}
+
+impl From<ClientError> for Failed {
+    fn from(e: ClientError) -> Self {
+        match e {
+            ClientError::Refused(failure) => Self::Refused(failure),
+            ClientError::NoDirector(why) => Self::NoDirector(why),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failed {
+    fn from(e: std::io::Error) -> Self {
+        Self::Io(e)
+    }
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused(failure) => failure.fmt(f),
+            Self::NoDirector(why) | Self::Usage(why) | Self::Input(why) => f.write_str(why),
+            Self::Clap(e) => e.fmt(f),
+            Self::Io(e) => e.fmt(f),
+        }
+    }
+}
+
+impl Failed {
+    /// The exit status of `sluicectl`.
+    #[must_use]
+    pub const fn status(&self) -> u8 {
+        match self {
+            Self::Refused(_) => 1,
+            _ => 2,
+        }
+    }
+
+    /// Says it on stderr: for people, or as one JSON object.
+    pub fn report(&self, json: bool) {
+        let mut err = anstream::stderr().lock();
+        let hint = match self {
+            Self::Refused(failure) => failure.data.hint.as_str(),
+            Self::Usage(_) => "add --help for the usage and an example",
+            _ => "",
+        };
+        let _ = match self {
+            Self::Clap(e) => write!(err, "{}", e.render().ansi()),
+            _ if json => writeln!(err, "{}", self.to_json()),
+            _ => writeln!(err, "sluicectl: {self}"),
+        };
+        if !json && !hint.is_empty() {
+            let _ = writeln!(err, "hint: {hint}");
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let code = match self {
+            Self::Refused(failure) => return json!({ "version": DOCUMENT, "error": failure }),
+            Self::NoDirector(_) => "no_director",
+            Self::Usage(_) | Self::Clap(_) => "usage",
+            Self::Input(_) => "bad_input",
+            Self::Io(_) => "io",
+        };
+        let error = json!({"code": 0, "message": self.to_string(), "data": {"code": code}});
+        json!({ "version": DOCUMENT, "error": error })
+    }
+}
+
+/// What a command has at hand: the director and the two ways to print.
+#[derive(Debug)]
+pub struct Ctl {
+    socket: PathBuf,
+    json: bool,
+    client: Option<Client>,
+}
+
+impl Ctl {
+    /// For the director at `socket`; nothing is connected before it is needed.
+    #[must_use]
+    pub fn new(socket: &Path, json: bool) -> Self {
+        Self { socket: socket.to_owned(), json, client: None }
+    }
+
+    /// Whether `--json` was given.
+    #[must_use]
+    pub const fn json(&self) -> bool {
+        self.json
+    }
+
+    /// The director.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn client(&mut self) -> Result<&mut Client, Failed> {
+        if self.client.is_none() {
+            self.client = Some(Client::connect(&self.socket)?);
+        }
+        self.client.as_mut().ok_or_else(|| Failed::Usage("not connected".into()))
+    }
+
+    /// Asks for a document and prints it: as it is with `--json`, else as `show` writes it.
+    ///
+    /// # Errors
+    /// Those of the request and of stdout.
+    pub fn show<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+        show: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failed> {
+        let document = self.client()?.ask(method, params)?;
+        if self.json {
+            return self.print_json(&document);
+        }
+        print(&show(&read(document)?))
+    }
+
+    /// Sends a change and says what became of it.
+    ///
+    /// # Errors
+    /// Those of the request and of stdout.
+    pub fn apply(&mut self, change: &Change) -> Result<(), Failed> {
+        let whole = serde_json::to_value(change).expect("changes have string keys");
+        let params = whole.get("params").cloned().unwrap_or_else(|| json!({}));
+        let method = whole["method"].as_str().unwrap_or_default().to_owned();
+        let applied = self.client()?.ask(&method, &params)?;
+        self.applied(&applied)
+    }
+
+    /// Says what became of changes.
+    ///
+    /// # Errors
+    /// Those of stdout.
+    pub fn applied(&self, applied: &Value) -> Result<(), Failed> {
+        if self.json {
+            return self.print_json(applied);
+        }
+        let number = |key: &str| applied[key].as_u64().unwrap_or(0);
+        print(&format!("config #{} on {} lcores\n", number("config"), number("lcores")))
+    }
+
+    /// Prints a document, with its version.
+    ///
+    /// # Errors
+    /// Those of stdout.
+    pub fn print_json(&self, document: &Value) -> Result<(), Failed> {
+        let mut whole = json!({ "version": DOCUMENT });
+        if let (Value::Object(whole), Value::Object(fields)) = (&mut whole, document) {
+            whole.extend(fields.clone());
+        }
+        print(&format!("{whole}\n"))
+    }
+}
+
+/// Reads a document as the director's views.
+///
+/// # Errors
+/// When the director speaks of things in another shape.
+pub fn read<T: DeserializeOwned>(document: Value) -> Result<T, Failed> {
+    serde_json::from_value(document).map_err(|e| {
+        Failed::NoDirector(format!(
+            "the director's answer has another shape ({e}): it is of another version than this \
+             sluicectl; see \"sluicectl version\""
+        ))
+    })
+}
+
+/// Writes to stdout. A closed pipe (`| head`) is a normal end.
+///
+/// # Errors
+/// Those of stdout.
+pub fn print(text: &str) -> Result<(), Failed> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Asks before something that takes service away.
+///
+/// # Errors
+/// When the answer is not yes, or there is nobody to ask.
+pub fn confirm(question: &str, yes: bool) -> Result<(), Failed> {
+    if yes {
+        return Ok(());
+    }
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Failed::Usage(format!("{question} Add --yes: there is no terminal to ask at")));
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(Failed::Usage("nothing was changed".into()))
+    }
+}
+
+/// The titles' style.
+pub const BOLD: Style = Style::new().bold();
+
+/// The first line of every list, then a table.
+#[must_use]
+pub fn listing(header: &HeaderView, table: &Table) -> String {
+    format!("{}\n{}", header_line(header), table.render(BOLD))
+}
+
+/// `lb1 ready 41d | config #118 alice 2d ago = sluice.toml | 3/3 lcores, busiest 31 % | conns …`
+#[must_use]
+pub fn header_line(h: &HeaderView) -> String {
+    use crate::table::{count, share, span};
+    let ready = if h.lcores_current == h.lcores { "ready" } else { "updating" };
+    let by = match h.by.as_str() {
+        "" => String::new(),
+        by => format!(" {by} {} ago", span(h.changed_secs)),
+    };
+    let relation = if h.as_file { "=" } else { "differs from" };
+    let file = Path::new(&h.file)
+        .file_name()
+        .map_or_else(|| h.file.as_str().into(), |n| n.to_string_lossy());
+    format!(
+        "{} {ready} {} | config #{}{by} {relation} {file} | {}/{} lcores, busiest {:.0} % | \
+         conns {} of {} ({})",
+        h.name,
+        span(h.uptime_secs),
+        h.config,
+        h.lcores_current,
+        h.lcores,
+        h.busiest_percent,
+        count(h.connections),
+        config::text::show_count(h.connections_max),
+        share(h.connections, h.connections_max, 0),
+    )
+}
+
+/// The whole command line.
+#[must_use]
+pub fn cli() -> clap::Command {
+    let socket = Arg::new("socket")
+        .long("socket")
+        .value_name("PATH")
+        .env("SLUICE_SOCKET")
+        .default_value(config::settings::DEFAULT_SOCKET)
+        .value_parser(clap::value_parser!(PathBuf))
+        .global(true)
+        .help("Where the director listens");
+    let json = Arg::new("json")
+        .long("json")
+        .action(ArgAction::SetTrue)
+        .global(true)
+        .help("Print one JSON document instead of a table");
+    let root = clap::Command::new("sluicectl")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Controls a running Sluice director over its socket")
+        .after_help(
+            "Commands may be shortened as long as they are unambiguous: sluicectl serv l\n\
+             A service is named by \"tcp 192.0.2.10:80\" or by its name.\n\
+             Exit status: 0 done, 1 refused by the director, 2 wrong usage or no director.",
+        )
+        .arg(socket)
+        .arg(json);
+    command::tree(root)
+}
+
+/// Runs a command line; the exit status.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let matches = match cli().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(e) => {
+            let _ = e.print();
+            return u8::try_from(e.exit_code()).unwrap_or(2);
+        }
+    };
+    let Some((words, leaf)) = command::chosen(&matches) else { return 2 };
+    let json = leaf.get_flag("json");
+    let socket = leaf.get_one::<PathBuf>("socket").cloned().unwrap_or_default();
+    match command::run(&words, leaf, &mut Ctl::new(&socket, json)) {
+        Ok(()) => 0,
+        Err(failed) => {
+            failed.report(json);
+            failed.status()
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the methods return: views with the header that every list begins with.
+//!
+//! `sluicectl --json` prints these with `"version": 1` in front.
+
+use config::spec::Timeouts;
+use serde::{Deserialize, Serialize};
+
+use crate::views::{
+    ConnPage, HeaderView, LcoreView, MemoryView, NeighbourView, PortView, ServiceView, StatsView,
+};
+
+/// Answer to `hello`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`crate::protocol::VERSION`] of the director.
+    pub protocol: u32,
+    /// `sluiced`.
+    pub program: String,
+    /// The program's version.
+    pub program_version: String,
+    /// The director's name.
+    pub name: String,
+}
+
+/// Answer to `service.list`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Services {
+    /// The first line.
+    pub director: HeaderView,
+    /// The services with their servers.
+    pub services: Vec<ServiceView>,
+}
+
+/// Answer to `stats`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// The first line.
+    pub director: HeaderView,
+    /// The services with their servers.
+    pub services: Vec<ServiceView>,
+    /// The director's own counters.
+    pub stats: StatsView,
+    /// How busy each lcore is, in percent, in the order of the config.
+    pub busy_percent: Vec<f64>,
+}
+
+/// Answer to `connections`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// The first line.
+    pub director: HeaderView,
+    /// The rows and how to go on.
+    #[serde(flatten)]
+    pub page: ConnPage,
+}
+
+/// Answer to `timeouts.show`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleTimes {
+    /// In seconds.
+    pub timeouts: Timeouts,
+}
+
+/// Answer to `neighbours`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Neighbours {
+    /// The first line.
+    pub director: HeaderView,
+    /// Next hops.
+    pub neighbours: Vec<NeighbourView>,
+}
+
+/// Answer to `ports`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ports {
+    /// The first line.
+    pub director: HeaderView,
+    /// In the order of the config.
+    pub ports: Vec<PortView>,
+}
+
+/// Answer to `lcores`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lcores {
+    /// The first line.
+    pub director: HeaderView,
+    /// In the order of the config.
+    pub lcores: Vec<LcoreView>,
+}
+
+/// Answer to `director.show`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Director {
+    /// The first line.
+    pub director: HeaderView,
+    /// Occupancy and budget.
+    pub memory: MemoryView,
+}
+
+/// Answer to `save`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    /// The text of a config file.
+    pub config: String,
+}

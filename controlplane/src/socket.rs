@@ -1,0 +1,380 @@
+//! The control socket: lines in, lines out, and never a way to disturb forwarding.
+//!
+//! One thread accepts; each client has its own, and all of them are bounded: number, length of a
+//! line, time of half a line, time to take an answer. A request becomes a [`Job`] of the control
+//! thread, and its answer comes back by a channel of its own; a client that is gone by then is
+//! simply not written to. No request names a file, and none of this code opens one.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam::channel::{RecvTimeoutError, Sender, bounded};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::{Group, Uid, User};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::change::{Refusal, RefusalCode};
+use crate::command::{Answer, Respond, Work, answer};
+use crate::control::{Control, Job};
+use crate::lines::{Lines, Next, write_within};
+use crate::protocol::{self, Failure};
+use crate::session::{Bounds, Session, Step};
+
+/// The group that may use the socket, if it exists.
+pub const GROUP: &str = "sluice";
+
+/// How much clients may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Clients at a time; further ones are told so and closed.
+    pub clients: usize,
+    /// Silence between two requests.
+    pub idle: Duration,
+    /// From the first byte of a request to its last.
+    pub line: Duration,
+    /// From the first byte of an answer to its last.
+    pub write: Duration,
+    /// For the control thread's answer; it has its own, shorter limits.
+    pub answer: Duration,
+    /// For batches in parts.
+    pub batch: Bounds,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: 64,
+            idle: Duration::from_secs(300),
+            line: Duration::from_secs(10),
+            write: Duration::from_secs(10),
+            answer: Duration::from_secs(30),
+            batch: Bounds::default(),
+        }
+    }
+}
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Another director answers there.
+    #[error(
+        "a director is already running at {0}: stop it with \"sluicectl director stop\", \
+         or give this one another socket in [director]"
+    )]
+    InUse(PathBuf),
+    /// Something else lies there.
+    #[error("{0} exists and is not a socket: remove it, or give another path in [director]")]
+    NotASocket(PathBuf),
+    /// The system says no.
+    #[error("control socket {0}: {1}")]
+    Io(PathBuf, io::Error),
+}
+
+/// The running socket. Dropping it closes all clients and removes the path.
+#[derive(Debug)]
+pub struct Server {
+    path: PathBuf,
+    /// Device and inode of the path, so that a successor's socket is not removed.
+    identity: (u64, u64),
+    shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+/// What the threads share.
+struct Shared {
+    jobs: Sender<Job>,
+    limits: Limits,
+    stop: AtomicBool,
+    /// Streams of the clients by their number, to wake their threads at the end.
+    clients: Mutex<HashMap<u64, UnixStream>>,
+    /// Bytes of all batches in parts.
+    held: Arc<AtomicUsize>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Listens at `path` and sends jobs to the control thread.
+    ///
+    /// # Errors
+    /// When another director is there, or the path cannot be used.
+    pub fn start(path: &Path, jobs: Sender<Job>) -> Result<Self, SocketError> {
+        Self::start_with(path, jobs, Limits::default())
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_with(path: &Path, jobs: Sender<Job>, limits: Limits) -> Result<Self, SocketError> {
+        let failed = |e| SocketError::Io(path.to_owned(), e);
+        clear_stale(path)?;
+        let listener = listen(path).map_err(failed)?;
+        let meta = fs::symlink_metadata(path).map_err(failed)?;
+        let shared = Arc::new(Shared {
+            jobs,
+            limits,
+            stop: AtomicBool::new(false),
+            clients: Mutex::default(),
+            held: Arc::default(),
+        });
+        let in_thread = Arc::clone(&shared);
+        let accepting = std::thread::Builder::new()
+            .name("sluice-accept".into())
+            .spawn(move || accept(&listener, &in_thread))
+            .map_err(failed)?;
+        let identity = (meta.dev(), meta.ino());
+        Ok(Self { path: path.to_owned(), identity, shared, accepting: Some(accepting) })
+    }
+
+    /// How many clients are connected.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.shared.clients.lock().len()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let ours = |m: fs::Metadata| (m.dev(), m.ino()) == self.identity;
+        if fs::symlink_metadata(&self.path).is_ok_and(ours) {
+            let _ = fs::remove_file(&self.path);
+        }
+        if let Some(thread) = self.accepting.take() {
+            let _ = thread.join();
+        }
+        // First only the reading half, so that an answer under way still arrives.
+        let end = Instant::now() + Duration::from_secs(1);
+        for stream in self.shared.clients.lock().values() {
+            let _ = stream.shutdown(std::net::Shutdown::Read);
+        }
+        while self.clients() > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for stream in self.shared.clients.lock().values() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// Removes the socket of a process that is gone.
+fn clear_stale(path: &Path) -> Result<(), SocketError> {
+    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !meta.file_type().is_socket() {
+        return Err(SocketError::NotASocket(path.to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(SocketError::InUse(path.to_owned())),
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+            tracing::info!(path = %path.display(), "replacing the socket of a process that is gone");
+            fs::remove_file(path).map_err(|e| SocketError::Io(path.to_owned(), e))
+        }
+        Err(e) => Err(SocketError::Io(path.to_owned(), e)),
+    }
+}
+
+/// Binds closed to all others, then opens to the group: there is no moment in which a stranger
+/// could connect.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
+        fs::create_dir_all(folder)?;
+    }
+    let before = umask(Mode::from_bits_truncate(0o177));
+    let listener = UnixListener::bind(path);
+    umask(before);
+    let listener = listener?;
+    if let Ok(Some(group)) = Group::from_name(GROUP) {
+        // Fails where we are not root; then the socket stays with our own group.
+        let _ = std::os::unix::fs::chown(path, None, Some(group.gid.as_raw()));
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+    use std::os::fd::AsFd;
+    let mut refused: u64 = 0;
+    for number in 0.. {
+        let stream = loop {
+            if shared.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let mut ready = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut ready, PollTimeout::from(100_u8));
+            if let Ok((stream, _)) = listener.accept() {
+                break stream;
+            }
+        };
+        if shared.clients.lock().len() >= shared.limits.clients {
+            refused += 1;
+            if refused.is_power_of_two() {
+                tracing::warn!(refused, "too many clients at the control socket");
+            }
+            turn_away(stream, shared.limits.clients);
+            continue;
+        }
+        if let Err(error) = admit(stream, number, shared) {
+            tracing::warn!(%error, "a client of the control socket was not admitted");
+        }
+    }
+}
+
+fn admit(stream: UnixStream, number: u64, shared: &Arc<Shared>) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    shared.clients.lock().insert(number, stream.try_clone()?);
+    let in_thread = Arc::clone(shared);
+    let spawned =
+        std::thread::Builder::new().name(format!("sluice-ctl-{number}")).spawn(move || {
+            Client::new(stream, &in_thread).serve();
+            in_thread.clients.lock().remove(&number);
+        });
+    if spawned.is_err() {
+        shared.clients.lock().remove(&number);
+    }
+    spawned.map(drop)
+}
+
+fn turn_away(mut stream: UnixStream, clients: usize) {
+    let what = format!("{clients} clients are connected already");
+    let failure = Failure::refused("too_many_clients", what, "try again when one has left");
+    let line = protocol::answer_line(&Value::Null, &Err(failure));
+    let _ = stream.set_nonblocking(true);
+    let _ = io::Write::write_all(&mut stream, &line);
+}
+
+/// Who is on the other side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Peer {
+    /// The user's name, or `uid 1000`.
+    name: String,
+    pid: i32,
+}
+
+impl Peer {
+    fn of(stream: &UnixStream) -> Self {
+        let Ok(who) = getsockopt(stream, sockopt::PeerCredentials) else {
+            return Self { name: "unknown".into(), pid: 0 };
+        };
+        let user = User::from_uid(Uid::from_raw(who.uid())).ok().flatten();
+        let name = user.map_or_else(|| format!("uid {}", who.uid()), |u| u.name);
+        Self { name, pid: who.pid() }
+    }
+}
+
+/// One client, on its own thread.
+struct Client<'a> {
+    stream: UnixStream,
+    peer: Peer,
+    session: Session,
+    shared: &'a Shared,
+}
+
+impl<'a> Client<'a> {
+    fn new(stream: UnixStream, shared: &'a Shared) -> Self {
+        let peer = Peer::of(&stream);
+        let session = Session::new(shared.limits.batch, Arc::clone(&shared.held));
+        Self { stream, peer, session, shared }
+    }
+
+    fn serve(&mut self) {
+        let Limits { idle, line, write, .. } = self.shared.limits;
+        let Ok(reading) = self.stream.try_clone() else { return };
+        let mut lines = Lines::new(reading, protocol::MAX_LINE, idle, line);
+        loop {
+            let (id, outcome) = match lines.read() {
+                Next::Line(line) => self.handle(&line),
+                Next::TooLong => (Value::Null, Err(Failure::too_large())),
+                Next::HalfSent => {
+                    tracing::info!(by = self.peer.name, pid = self.peer.pid, "half a request");
+                    return;
+                }
+                Next::Closed | Next::Idle => return,
+            };
+            let line = protocol::answer_line(&id, &outcome);
+            if let Err(error) = write_within(&mut self.stream, &line, write) {
+                tracing::debug!(by = self.peer.name, pid = self.peer.pid, %error, "not answered");
+                return;
+            }
+        }
+    }
+
+    fn handle(&mut self, line: &[u8]) -> (Value, Result<Value, Failure>) {
+        let request = match protocol::decode(line) {
+            Ok(request) => request,
+            Err((id, failure)) => {
+                self.note("?", false, Err(&failure));
+                return (id, Err(failure));
+            }
+        };
+        let (id, method) = (request.id.clone(), request.method.clone());
+        let (changes, outcome) = match self.session.step(request, line.len(), Instant::now()) {
+            Ok(Step::Answer(value)) => (false, Ok(value)),
+            Ok(Step::Work(work)) => (matches!(work, Work::Changes(_)), self.ask(work)),
+            Err(failure) => (false, Err(failure)),
+        };
+        self.note(&method, changes, outcome.as_ref());
+        (id, outcome)
+    }
+
+    /// Has the control thread do it, and waits for the answer.
+    fn ask(&self, work: Work) -> Result<Value, Failure> {
+        let (to_us, answer) = bounded::<Result<Answer, Refusal>>(1);
+        let respond: Respond = Box::new(move |outcome| {
+            // Fails when the client has gone, or gave up waiting: nobody wants to know.
+            let _ = to_us.try_send(outcome);
+        });
+        let by = self.peer.name.clone();
+        let job: Job = Box::new(move |control| carry_out(work, control, &by, respond));
+        let wait = self.shared.limits.answer;
+        self.shared.jobs.send_timeout(job, wait).map_err(|_| silent(wait))?;
+        match answer.recv_timeout(wait) {
+            Ok(Ok(answer)) => Ok(answer()),
+            Ok(Err(refusal)) => Err(refusal.into()),
+            Err(RecvTimeoutError::Timeout) => Err(silent(wait)),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Refusal::new(RefusalCode::Stopping, "the director is stopping").into())
+            }
+        }
+    }
+
+    fn note(&self, method: &str, changes: bool, outcome: Result<&Value, &Failure>) {
+        let Peer { name, pid } = &self.peer;
+        match outcome {
+            Ok(_) if changes => tracing::info!(by = name, pid, method, "changed"),
+            Ok(_) => tracing::debug!(by = name, pid, method, "answered"),
+            Err(f) => tracing::debug!(by = name, pid, method, code = f.data.code, "refused: {f}"),
+        }
+    }
+}
+
+fn carry_out(work: Work, control: &mut Control, by: &str, respond: Respond) {
+    match work {
+        Work::Ask(job) => job(control, respond),
+        Work::Changes(changes) => {
+            let done = Box::new(move |outcome: Result<_, _>| respond(outcome.map(answer)));
+            control.apply(&changes, by, done);
+        }
+    }
+}
+
+fn silent(wait: Duration) -> Failure {
+    let what = format!("the control thread did not answer within {} s", wait.as_secs());
+    Failure::refused("control_silent", what, "forwarding goes on; look at the log of sluiced")
+}
