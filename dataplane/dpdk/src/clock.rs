@@ -11,6 +11,7 @@ use engine::ticks::Ticks;
 pub struct Clock {
     origin: u64,
     hz: u64,
+    per_ms: u64,
 }
 
 impl Clock {
@@ -19,7 +20,7 @@ impl Clock {
     pub fn new(_running: &Eal) -> Self {
         // SAFETY: reads a number that EAL has set.
         let hz = unsafe { rte_get_tsc_hz() };
-        Self { origin: cycles(), hz }
+        Self::from_parts(cycles(), hz)
     }
 
     /// The time.
@@ -33,7 +34,11 @@ impl Clock {
     #[must_use]
     #[inline]
     pub fn at(&self, cycles: u64) -> Ticks {
-        Ticks(cycles.saturating_sub(self.origin) / (self.hz / 1000))
+        Ticks(cycles.saturating_sub(self.origin) / self.per_ms)
+    }
+
+    fn from_parts(origin: u64, hz: u64) -> Self {
+        Self { origin, hz, per_ms: hz / 1000 }
     }
 
     /// Cycles per second.
@@ -57,7 +62,7 @@ mod tests {
 
     #[test]
     fn counts_milliseconds_from_its_origin() {
-        let clock = Clock { origin: 5000, hz: 2_600_000_000 };
+        let clock = Clock::from_parts(5000, 2_600_000_000);
         assert_eq!(clock.at(5000), Ticks(0));
         assert_eq!(clock.at(5000 + 2_599_999), Ticks(0));
         assert_eq!(clock.at(5000 + 2_600_000), Ticks(1));

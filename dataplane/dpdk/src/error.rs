@@ -85,7 +85,7 @@ pub enum Error {
     },
 }
 
-/// An error number of DPDK: the system's, and a few of its own.
+/// An error number of DPDK: the system's, a few of its own, and 0 for a driver that gave none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
@@ -99,6 +99,9 @@ impl Errno {
 
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("no reason given; the driver may have written one to stderr");
+        }
         // SAFETY: rte_strerror gives a string that lives until this thread's next call of it.
         let text = unsafe { CStr::from_ptr(rte_strerror(self.0)) };
         write!(f, "{} (error {})", text.to_string_lossy(), self.0)
@@ -111,12 +114,12 @@ impl fmt::Debug for Errno {
     }
 }
 
-/// Turns DPDK's return code (negative: an error) into a result.
+/// Turns the return code of a function that gives a negated error number into a result.
 pub(crate) fn check(code: i32, call: &'static str, on: &str) -> Result<i32> {
     if code >= 0 {
         return Ok(code);
     }
-    // Most functions return the negated error; a few return -1 and set rte_errno.
-    let errno = if code == -1 && Errno::last().0 != 0 { Errno::last() } else { Errno(-code) };
+    // Drivers say -1 for "failed", not for EPERM.
+    let errno = Errno(if code == -1 { 0 } else { -code });
     Err(Error::Call { call, on: on.to_owned(), errno })
 }

@@ -3,6 +3,7 @@
 use crate::{
     eal::{Eal, Shared},
     error::{Errno, Error, Result},
+    mempool::Socket,
 };
 use core_affinity::CoreId;
 use dpdk_sys::{rte_thread_register, rte_thread_unregister};
@@ -46,11 +47,17 @@ pub fn spawn_lcore<T: Send + 'static>(
         errno: nix::errno::Errno::from_raw(e.raw_os_error().unwrap_or(0)),
     };
     let thread = Builder::new().name(name.to_owned()).spawn(body).map_err(failed)?;
-    outcome.recv().expect("the thread reports before anything else")?;
-    Ok(Lcore(thread))
+    match outcome.recv().expect("the thread reports before anything else") {
+        Ok(()) => Ok(Lcore(thread)),
+        Err(e) => {
+            // Its share of EAL must be gone before the caller gives up the last one.
+            let _ = thread.join();
+            Err(e)
+        }
+    }
 }
 
-/// A running lcore thread.
+/// A running lcore thread. Dropping this leaves it running, with its share of EAL.
 pub struct Lcore<T>(JoinHandle<Option<T>>);
 
 impl<T> Lcore<T> {
@@ -70,6 +77,15 @@ impl<T> Lcore<T> {
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
     }
+}
+
+/// The NUMA socket of a core, whose memory is near to it.
+#[must_use]
+pub fn socket_of_core(core: usize) -> Socket {
+    let of_node =
+        |entry: std::fs::DirEntry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok();
+    let entries = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{core}"));
+    Socket(entries.ok().and_then(|entries| entries.flatten().find_map(of_node)))
 }
 
 fn enter(shared: &Shared, core: usize) -> Result<Registration> {

@@ -43,11 +43,11 @@ pub use device::{Bus, Device};
 pub use eal::{Eal, EalSettings, LogLevel};
 pub use error::{Errno, Error, Result};
 pub use hugepages::{Hugepages, Memory};
-pub use lcore::{Lcore, spawn_lcore};
+pub use lcore::{Lcore, socket_of_core, spawn_lcore};
 pub use mbuf::Mbuf;
 pub use memory::{HUGE, Pages, Table, Touch, zeroed_huge};
 pub use mempool::{Mempool, PoolSize, Socket};
-pub use port::{Port, PortBuilder, PortFacts, Started};
+pub use port::{Link, Port, PortBuilder, PortFacts, Started};
 pub use queue::{RxHandle, RxQueue, TxHandle, TxQueue};
 pub use xstats::PortStats;
 

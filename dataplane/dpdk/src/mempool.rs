@@ -88,8 +88,7 @@ impl Mempool {
             let text = "a port frees its frames the fast way, which allows one pool only";
             return Err(Error::Setting(format!("pool {name}: {text}")));
         }
-        #[allow(clippy::cast_possible_truncation, reason = "the headroom is 128")]
-        let room = size.frame_len.saturating_add(RTE_PKTMBUF_HEADROOM as u16);
+        let room = size.frame_len + HEADROOM;
         // SAFETY: EAL runs, the name lives during the call, and the sizes were checked.
         let raw = unsafe {
             rte_pktmbuf_pool_create(c_name.as_ptr(), size.frames, size.cache, 0, room, socket.raw())
@@ -137,6 +136,10 @@ impl FramePool for Mempool {
     }
 }
 
+/// Free bytes in front of a fresh frame.
+#[allow(clippy::cast_possible_truncation, reason = "128, unless DPDK was built otherwise")]
+const HEADROOM: u16 = RTE_PKTMBUF_HEADROOM as u16;
+
 /// All pools of the process.
 #[derive(Default)]
 pub(crate) struct Pools {
@@ -171,6 +174,10 @@ fn checked(name: &str, size: PoolSize) -> Result<CString> {
     let most = RTE_MEMPOOL_CACHE_MAX_SIZE.min(size.frames / 3 * 2);
     if size.cache > most {
         let text = format!("a cache of {} of {} frames; {most} at most", size.cache, size.frames);
+        return Err(Error::Setting(format!("pool {name}: {text}")));
+    }
+    if size.frame_len > u16::MAX - HEADROOM {
+        let text = format!("frames of {}; {} at most", size.frame_len, u16::MAX - HEADROOM);
         return Err(Error::Setting(format!("pool {name}: {text}")));
     }
     CString::new(name).map_err(|_| Error::Setting(format!("pool {name:?}: a NUL byte in its name")))

@@ -14,12 +14,12 @@ use crate::{
 use dpdk_sys::{
     RTE_ETH_MQ_RX_RSS, RTE_ETH_RSS_IP, RTE_ETH_RSS_NONFRAG_IPV4_TCP, RTE_ETH_RSS_TCP,
     RTE_ETH_RSS_UDP, RTE_ETH_RX_OFFLOAD_IPV4_CKSUM, RTE_ETH_RX_OFFLOAD_TCP_CKSUM,
-    RTE_ETH_RX_OFFLOAD_UDP_CKSUM, RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE, rte_eth_conf,
-    rte_eth_dev_adjust_nb_rx_tx_desc, rte_eth_dev_close, rte_eth_dev_configure,
+    RTE_ETH_RX_OFFLOAD_UDP_CKSUM, RTE_ETH_SPEED_NUM_UNKNOWN, RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE,
+    rte_eth_conf, rte_eth_dev_adjust_nb_rx_tx_desc, rte_eth_dev_close, rte_eth_dev_configure,
     rte_eth_dev_get_mtu, rte_eth_dev_get_port_by_name, rte_eth_dev_info, rte_eth_dev_info_get,
     rte_eth_dev_set_mtu, rte_eth_dev_socket_id, rte_eth_dev_start, rte_eth_dev_stop,
-    rte_eth_macaddr_get, rte_eth_promiscuous_enable, rte_eth_rx_queue_setup,
-    rte_eth_tx_queue_setup, rte_ether_addr, sluice_link_mbps,
+    rte_eth_macaddr_get, rte_eth_promiscuous_disable, rte_eth_promiscuous_enable,
+    rte_eth_rx_queue_setup, rte_eth_tx_queue_setup, rte_ether_addr, sluice_link,
 };
 use engine::addr::Mac;
 use std::{
@@ -50,7 +50,7 @@ pub struct PortFacts {
     pub max_tx_queues: u16,
     /// Bytes of the RSS key it wants; 0: it has no such key.
     pub rss_key_len: usize,
-    /// Whether it spreads TCP over its receive queues by addresses and ports.
+    /// Whether it says that it spreads TCP over its receive queues by addresses and ports.
     pub spreads_tcp: bool,
     /// Whether it checks IPv4, TCP and UDP checksums of what it receives.
     pub checks_checksums: bool,
@@ -306,6 +306,15 @@ impl PortBuilder {
     }
 }
 
+/// The state of a port's link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Whether frames can pass.
+    pub is_up: bool,
+    /// Speed in Mbit/s, where there is one. Virtual devices make one up.
+    pub mbps: Option<u32>,
+}
+
 /// A port, for the control side: facts, link, counters. A clone is another handle.
 #[derive(Clone)]
 pub struct Port(pub(crate) Arc<Inner>);
@@ -326,13 +335,18 @@ impl Port {
         &self.0.facts
     }
 
-    /// The link's speed in Mbit/s while it is up. Virtual devices make a speed up.
-    #[must_use]
-    pub fn link_mbps(&self) -> Option<u32> {
+    /// The state of its link, as the driver knows it now.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn link(&self) -> Result<Link> {
         let _alone = self.0.control.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the port is open as long as this handle.
-        let mbps = unsafe { sluice_link_mbps(self.id()) };
-        u32::try_from(mbps).ok().filter(|&mbps| mbps > 0)
+        let mut mbps = 0;
+        // SAFETY: the port is open as long as this handle; the integer is written during the call.
+        let state = unsafe { sluice_link(self.id(), &raw mut mbps) };
+        let is_up = check(state, "rte_eth_link_get_nowait", self.name())? == 1;
+        let known = mbps != 0 && mbps != RTE_ETH_SPEED_NUM_UNKNOWN;
+        Ok(Link { is_up, mbps: known.then_some(mbps) })
     }
 
     /// DPDK's number for it.
@@ -352,6 +366,8 @@ impl Drop for Inner {
         // consequence: the device is not used again.
         unsafe {
             if self.started.load(Ordering::Acquire) {
+                // A kernel interface would stay promiscuous after us.
+                rte_eth_promiscuous_disable(self.id);
                 rte_eth_dev_stop(self.id);
             }
             rte_eth_dev_close(self.id);

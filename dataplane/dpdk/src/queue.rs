@@ -24,8 +24,8 @@ use crate::{
     mbuf::{Mbuf, one_segment},
     port::Port,
 };
-use dpdk_sys::fast;
-use engine::frame::{BURST, FrameVec};
+use dpdk_sys::{fast, rte_mbuf};
+use engine::frame::FrameVec;
 use std::{marker::PhantomData, mem, ptr::NonNull};
 
 /// Makes a type stay on its thread.
@@ -114,20 +114,24 @@ impl engine::queue::RxQueue for RxQueue {
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "a burst is 32")]
     fn rx_burst(&mut self, into: &mut FrameVec<Mbuf>) {
-        let mut raw = [None::<NonNull<_>>; BURST];
-        let room = into.remaining_capacity() as u16;
+        let (held, room) = (into.len(), into.remaining_capacity() as u16);
         // SAFETY: the port is started and open as long as `self.port`; this value is the queue's
-        // only one and stays on its thread; `raw` has room for a burst, and a pointer written to
-        // it is not null.
-        let got =
-            unsafe { fast::rx_burst(self.port.id(), self.queue, raw.as_mut_ptr().cast(), room) };
-        for packet in raw.iter().take(usize::from(got)).flatten() {
-            // SAFETY: the device gave the packet to us.
-            match unsafe { one_segment(*packet) } {
-                // SAFETY: no more packets arrive than there was room for.
-                Some(frame) => unsafe { into.push_unchecked(frame) },
-                None => self.unusable += 1,
+        // only one and stays on its thread. `Mbuf` is a transparent pointer and the free places of
+        // the vector have room for `room` of them; the device wrote `got` packets there, which are
+        // ours, and those that are frames move up to close the gaps before the vector owns them.
+        unsafe {
+            let free = into.as_mut_ptr().add(held);
+            let got = fast::rx_burst(self.port.id(), self.queue, free.cast(), room);
+            let mut kept = 0;
+            for place in 0..usize::from(got) {
+                let packet = free.cast::<NonNull<rte_mbuf>>().add(place).read();
+                if let Some(frame) = one_segment(packet) {
+                    free.add(kept).write(frame);
+                    kept += 1;
+                }
             }
+            into.set_len(held + kept);
+            self.unusable += (usize::from(got) - kept) as u64;
         }
     }
 
