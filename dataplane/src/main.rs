@@ -166,10 +166,10 @@ fn port_counters(booted: &boot::Booted) -> Box<dyn Fn(usize) -> PortCounters + S
     Box::new(move |n| {
         let port = &ports[n];
         let stats = port.stats().unwrap_or_default();
-        let speed = port.link_mbps();
+        let link = port.link().ok();
         PortCounters {
-            link_up: speed.is_some(),
-            speed_mbps: speed.unwrap_or(0),
+            link_up: link.is_some_and(|l| l.is_up),
+            speed_mbps: link.and_then(|l| l.mbps).unwrap_or(0),
             rx_packets: stats.rx_frames,
             rx_bytes: stats.rx_bytes,
             tx_packets: stats.tx_frames,
