@@ -1,5 +1,4 @@
 //! Nothing that comes over the control socket, or stops coming, disturbs a client.
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::Stdio;
@@ -99,31 +98,36 @@ fn address(i: usize) -> String {
     format!("198.51.{}.{}:80", 101 + i / 250, 1 + i % 250)
 }
 
+/// `sluicectl batch` applies its lines as a whole, `restore` makes the rest disappear.
 #[test]
 fn a_thousand_services_in_one_transaction() {
     undisturbed(|ctl| {
-        let dir = ctl.socket().parent().expect("the lab's directory").to_owned();
-        let few = dir.join("few.toml");
-        std::fs::write(&few, ctl.ok("save")?)?;
-        for scheduler in ["rr", "wlc"] {
-            let many = dir.join("many.toml");
-            let mut text = std::fs::read_to_string(&few)?;
-            for i in 0..MANY {
-                let listen = address(i);
-                write!(
-                    text,
-                    "\n[[service]]\nlisten = \"tcp {listen}\"\nscheduler = \"{scheduler}\"\n"
-                )?;
-                writeln!(text, "servers = [{{ address = \"192.0.2.11\", weight = 1 }}]")?;
-            }
-            std::fs::write(&many, text)?;
-            output(ctl.command("restore").stdin(File::open(&many)?))?;
-            ensure!(services(ctl)? == MANY + 1, "all services are there");
-        }
-        output(ctl.command("restore").stdin(File::open(&few)?))?;
+        let before = kept(ctl, "before.toml", &ctl.ok("save")?)?;
+        batch(ctl, &|a| format!("service add tcp {a} -s rr"))?;
+        ensure!(services(ctl)? == MANY + 1, "all services are there");
+        batch(ctl, &|a| format!("service edit tcp {a} -s wlc"))?;
+        batch(ctl, &|a| format!("server add tcp {a} 192.0.2.11 -g -w 1"))?;
+        ensure!(services(ctl)? == MANY + 1, "all services are still there");
+        batch(ctl, &|a| format!("service del tcp {a}"))?;
         ensure!(services(ctl)? == 1, "all but one are gone");
+        batch(ctl, &|a| format!("service add tcp {a} -s mh"))?;
+        output(ctl.command("restore").stdin(before))?;
+        ensure!(services(ctl)? == 1, "what was saved is all there is");
         Ok(())
     });
+}
+
+/// One line for each of the many addresses, in one request.
+fn batch(ctl: &Ctl, line: &dyn Fn(String) -> String) -> anyhow::Result<()> {
+    let lines: Vec<_> = (0..MANY).map(|i| line(address(i))).collect();
+    output(ctl.command("batch").stdin(kept(ctl, "batch.txt", &lines.join("\n"))?)).map(drop)
+}
+
+/// A file with this text in the lab's directory, open for reading.
+fn kept(ctl: &Ctl, name: &str, text: &str) -> anyhow::Result<File> {
+    let path = ctl.socket().with_file_name(name);
+    std::fs::write(&path, text)?;
+    Ok(File::open(path)?)
 }
 
 #[test]
