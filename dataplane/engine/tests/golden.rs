@@ -120,3 +120,8 @@ fn reply() {
 fn refuse() {
     run_file(include_str!("golden/refuse.toml"), 8);
 }
+
+#[test]
+fn full() {
+    run_file(include_str!("golden/full.toml"), 2);
+}
