@@ -11,7 +11,7 @@
 //! to the new weights ([`crate::pool::PoolChange::carry`]).
 //!
 //! Rounds in which nobody would be picked are not walked but skipped by one division, so a pick
-//! costs at most three passes over the pool, whatever the weights.
+//! costs at most a few passes over the pool, whatever the weights.
 
 use super::{Arrival, Cursor, SchedFlags, Schedule, Who};
 use crate::live::LoadView;
@@ -46,14 +46,15 @@ impl Schedule for WeightedRoundRobin {
         if cursor.version != pool.version || cursor.current_weight == 0 {
             self.follow(pool, arrival.who, cursor);
         }
-        let next = cursor.next(pool, Who::ALONE);
+        let n = pool.servers.len();
         let reaches = |at: &usize, weight| load.weight(pool.servers[*at].slot) >= weight;
-        let at = (next..pool.servers.len()).find(|at| reaches(at, cursor.current_weight)).or_else(
-            || {
-                self.next_round(pool, cursor, load)?;
-                (0..pool.servers.len()).find(|at| reaches(at, cursor.current_weight))
-            },
-        )?;
+        let mut rest = cursor.next(pool, Who::ALONE)..n;
+        let at = rest.find(|at| reaches(at, cursor.current_weight)).or_else(|| {
+            self.next_round(pool, cursor, load)?;
+            // Weights may fall while they are looked at; then anybody eligible will do.
+            let found = (0..n).find(|at| reaches(at, cursor.current_weight));
+            found.or_else(|| (0..n).find(|at| reaches(at, 1)))
+        })?;
         cursor.set(pool, at);
         Some(at)
     }
