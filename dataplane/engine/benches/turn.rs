@@ -1,5 +1,6 @@
 //! What one packet of a known connection costs: whole turns of a worker, on queues that do nothing
-//! but give and take frames. `cargo bench -p engine --profile lab`
+//! but give and take frames. `cargo bench -p engine --bench turn`, optimised in full: without it the
+//! queues alone cost three times as much.
 //!
 //! Prints, for each forwarder and number of flows, the best of many runs, with the cost of the
 //! queues alone beside it. Frames are on the heap: a device's frames move 8 bytes, these 40.
