@@ -25,7 +25,7 @@ fn refused(rest: &str, words: &[&str]) {
 
 #[test]
 fn examples_load_and_survive_a_save() {
-    for example in ["minimal", "direct", "ipip"] {
+    for example in ["minimal", "direct", "ipip", "lab"] {
         let path = format!("{}/examples/{example}.toml", env!("CARGO_MANIFEST_DIR"));
         let settings = crate::load(path.as_ref()).unwrap_or_else(|e| panic!("{e}"));
         assert!(!settings.services.is_empty());
