@@ -1,36 +1,53 @@
-//! The control thread: owns the store, feeds the lcores, answers requests. Being built; the
-//! signatures stand.
+//! The control thread: owns the store, feeds the lcores, answers requests.
 //!
 //! Other threads reach it by [`Job`]s: closures that run on it between two ticks. A job must not
 //! wait; what takes time (a write's acknowledgement, a list of connections) takes a [`Done`] and
-//! answers later.
+//! answers later. Time comes from the clock in [`Setup`], so tests drive it.
 
+mod query;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use config::spec::Timeouts;
+use config::spec::Admin;
 use config::{ServiceRef, Settings};
 use crossbeam::channel::{Receiver, RecvTimeoutError};
 use engine::live::LiveView;
-use engine::mailbox::ControlEnd;
+use engine::mailbox::{ArpHeard, ArpOrder, ControlEnd, Event, Order};
 use engine::neigh::HopTable;
 use engine::snapshot::{PortFacts, Snapshot};
 use engine::stats::LcoreBoard;
 
-use crate::change::{Applied, Change, Refusal};
+use crate::change::{Applied, Change, Refusal, RefusalCode};
+use crate::collect::Collector;
+use crate::compile::Compiler;
+use crate::neighbours::{Announcer, Neighbours};
+use crate::publish::Publisher;
+use crate::slots::Use;
 use crate::store::Store;
-use crate::views::{
-    ConnFilter, ConnPage, HeaderView, LcoreView, MemoryView, NeighbourView, PortCounters, PortView,
-    ServiceView, StatsView,
-};
+use crate::views::{ConnFilter, ConnPage, PortCounters};
+use query::Queries;
 
 /// Something to do on the control thread; must not wait.
 pub type Job = Box<dyn FnOnce(&mut Control) + Send>;
 
 /// Takes an answer, at once or later, on the control thread; must not wait.
 pub type Done<T> = Box<dyn FnOnce(Result<T, Refusal>) + Send>;
+
+/// How long a write waits for the lcores, in ms.
+pub const APPLY_MS: u64 = 1_000;
+/// How often slots and hops are looked over for what is no longer needed, in ms.
+const RECLAIM_MS: u64 = 50;
+/// Jobs between two ticks.
+const JOBS: usize = 256;
+/// Events of one lcore between two ticks.
+const EVENTS: usize = 4_096;
 
 /// The control thread's side of one lcore.
 pub struct LcoreLink {
@@ -52,7 +69,7 @@ pub struct Setup {
     pub file: PathBuf,
     /// All lcores, in the order of the config.
     pub lcores: Vec<LcoreLink>,
-    /// Next hops, shared with all lcores; should hold at least `max-servers` + ports.
+    /// Next hops, shared with all lcores: [`hop_capacity`] of them.
     pub hops: Arc<HopTable>,
     /// The ports as they came up, in the order of the config.
     pub ports: Vec<PortFacts>,
@@ -68,26 +85,88 @@ pub struct Setup {
     pub budget: Vec<(String, u64)>,
 }
 
+/// How many next hops a director needs at most: one per server, and as many again while lcores
+/// still use a snapshot from before all of them were replaced.
+#[must_use]
+pub const fn hop_capacity(settings: &Settings) -> usize {
+    2 * settings.director.max_servers as usize + 64
+}
+
+/// A write that waits for the lcores.
+struct Unconfirmed {
+    version: u64,
+    deadline_ms: u64,
+    done: Done<Applied>,
+}
+
+/// Who changed the running state last, and when.
+#[derive(Debug, Default)]
+struct LastChange {
+    by: String,
+    at_ms: u64,
+}
+
 /// The control thread's whole state.
 pub struct Control {
     setup: Setup,
+    lives: Vec<Arc<LiveView>>,
     store: Store,
+    compiler: Compiler,
+    publisher: Publisher,
+    collector: Collector,
+    neighbours: Neighbours,
+    announcer: Announcer,
+    queries: Queries,
+    unconfirmed: Vec<Unconfirmed>,
+    last_change: LastChange,
+    port_base: Vec<PortCounters>,
+    conflicts: u64,
+    started_ms: u64,
+    now_ms: u64,
+    reclaimed_ms: u64,
     stop: bool,
 }
 
 impl Control {
-    /// Compiles the config; the first snapshot is ready for the lcores.
+    /// Compiles the config: [`Control::snapshot`] is what every worker must start with.
     ///
     /// # Errors
     /// When the config does not fit the limits or the ports.
     pub fn new(setup: Setup) -> Result<Self, Refusal> {
-        Ok(Self { setup, store: Store::default(), stop: false })
+        let store = Store::new(&setup.settings)?;
+        let mut compiler =
+            Compiler::new(&setup.settings, &setup.ports, setup.hops.len(), setup.seed);
+        let publisher = Publisher::new(compiler.compile(&store), setup.lcores.len());
+        let boards = setup.lcores.iter().map(|l| Arc::clone(&l.board)).collect();
+        let now_ms = (setup.clock)();
+        let mut control = Self {
+            lives: setup.lcores.iter().map(|l| Arc::clone(&l.live)).collect(),
+            port_base: vec![PortCounters::default(); setup.ports.len()],
+            setup,
+            store,
+            compiler,
+            publisher,
+            collector: Collector::new(boards),
+            neighbours: Neighbours::default(),
+            announcer: Announcer::default(),
+            queries: Queries::default(),
+            unconfirmed: Vec::new(),
+            last_change: LastChange { by: String::new(), at_ms: now_ms },
+            conflicts: 0,
+            started_ms: now_ms,
+            now_ms,
+            reclaimed_ms: now_ms,
+            stop: false,
+        };
+        control.follow();
+        Ok(control)
     }
 
-    /// The newest snapshot: what a worker starts with.
+    /// The newest snapshot. Every worker starts with the one that is here after [`Control::new`]:
+    /// it counts as given to all of them.
     #[must_use]
-    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        None
+    pub const fn snapshot(&self) -> &Arc<Snapshot> {
+        self.publisher.current()
     }
 
     /// Runs until stopped: by [`Control::stop`], by the flag, or when nobody can send jobs.
@@ -98,26 +177,60 @@ impl Control {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.tick((self.setup.clock)());
+            for job in jobs.try_iter().take(JOBS) {
+                job(&mut self);
+            }
+            let now_ms = (self.setup.clock)();
+            self.tick(now_ms);
         }
+        let end = || Refusal::new(RefusalCode::Stopping, "the director stops");
+        self.unconfirmed.drain(..).for_each(|u| (u.done)(Err(end())));
+        self.queries.end(&end());
     }
 
     /// One turn, about every millisecond.
     pub fn tick(&mut self, now_ms: u64) {
-        let _ = now_ms;
+        self.now_ms = now_ms;
+        self.take_events();
+        let services = usize::from(self.setup.settings.director.max_services);
+        self.collector.tick(self.store.slots().all().len(), services, now_ms);
+        self.collector.feed(self.store.slots().all(), &self.lives);
+        if now_ms >= self.reclaimed_ms + RECLAIM_MS {
+            self.reclaim();
+        }
+        if self.publisher.current().version != self.store.version() {
+            self.publisher.publish(self.compiler.compile(&self.store));
+            self.follow();
+        }
+        for (lcore, link) in self.setup.lcores.iter_mut().enumerate() {
+            self.publisher.give(lcore, &mut link.end);
+        }
+        let asked = self.neighbours.tick(&self.setup.hops, now_ms);
+        let announced = self.announcer.tick(now_ms);
+        asked.into_iter().chain(announced).for_each(|order| self.send(order));
+        self.confirm();
+        self.queries.tick(&mut self.setup.lcores, now_ms);
     }
 
-    /// Applies changes as a whole or not at all; answers when all lcores use them, at most 1 s
-    /// later. `by` is who asked, for headers.
+    /// Applies changes as a whole or not at all; answers when all lcores use them, at most
+    /// [`APPLY_MS`] later. `by` is who asked, for headers.
     pub fn apply(&mut self, changes: &[Change], by: &str, done: Done<Applied>) {
-        let _ = by;
-        done(self.store.apply(changes));
+        let before = self.store.version();
+        match self.store.apply(changes) {
+            Err(refusal) => done(Err(refusal)),
+            Ok(version) => {
+                if version != before {
+                    self.last_change = LastChange { by: by.to_owned(), at_ms: self.now_ms };
+                }
+                let deadline_ms = self.now_ms + APPLY_MS;
+                self.unconfirmed.push(Unconfirmed { version, deadline_ms, done });
+            }
+        }
     }
 
-    /// Lists connections; answers when the lcores have, at most 1 s after each one's silence.
+    /// Lists connections; answers when the lcores have, without those that are silent for 1 s.
     pub fn connections(&mut self, filter: &ConnFilter, done: Done<ConnPage>) {
-        let _ = filter;
-        done(Ok(ConnPage::default()));
+        self.queries.begin(filter, &self.store, self.setup.lcores.len(), self.now_ms, done);
     }
 
     /// Counts start again from 0: of one service and its servers, or of everything.
@@ -125,7 +238,20 @@ impl Control {
     /// # Errors
     /// When there is no such service.
     pub fn zero(&mut self, service: Option<&ServiceRef>) -> Result<(), Refusal> {
-        let _ = service;
+        let only = service.map(|s| self.store.service(s).map(|e| e.id)).transpose()?;
+        for (slot, s) in (0_u32..).zip(self.store.slots().all()) {
+            if s.usage != Use::Free && only.is_none_or(|id| s.service == id) {
+                self.collector.zero_slot(slot);
+            }
+        }
+        for entry in self.store.services().filter(|e| only.is_none_or(|id| e.id == id)) {
+            self.collector.zero_service(entry.id);
+        }
+        if only.is_none() {
+            self.collector.zero_director();
+            self.port_base = (0..self.port_base.len()).map(&self.setup.port_counters).collect();
+            self.conflicts = 0;
+        }
         Ok(())
     }
 
@@ -134,60 +260,102 @@ impl Control {
         self.stop = true;
     }
 
-    /// The first line of every list.
-    #[must_use]
-    pub fn header(&self) -> HeaderView {
-        HeaderView::default()
+    /// Takes over what the newest snapshot names: weights first, so that no lcore meets a slot
+    /// without one; then next hops and addresses.
+    fn follow(&mut self) {
+        for (slot, s) in (0_u32..).zip(self.store.slots().all()) {
+            let takes_new = |spec: &&Arc<config::ServerSpec>| {
+                s.usage == Use::Member && spec.admin == Admin::Enabled
+            };
+            let weight = s.spec.as_ref().filter(takes_new).map_or(0, |spec| spec.weight);
+            for live in &self.lives {
+                live.set_weight(slot, weight, s.generation);
+            }
+        }
+        self.neighbours.follow(self.compiler.hops.in_use(), &self.setup.hops, self.now_ms);
+        let mut announced = BTreeSet::new();
+        let ports = self.setup.settings.ports.iter().enumerate().filter(|(_, p)| p.garp);
+        for (port, _) in ports.take(64) {
+            let here = self.snapshot().locals.iter().filter(|l| l.ports >> port & 1 == 1);
+            let port = u8::try_from(port).unwrap_or(u8::MAX);
+            announced.extend(here.map(|l| (l.addr.into(), port)));
+        }
+        self.announcer.follow(announced, self.now_ms);
     }
 
-    /// All services, or one, with servers, counts and rates; in the order of addition.
-    ///
-    /// # Errors
-    /// When there is no such service.
-    pub fn services(&self, only: Option<&ServiceRef>) -> Result<Vec<ServiceView>, Refusal> {
-        let _ = only;
-        Ok(Vec::new())
+    fn take_events(&mut self) {
+        for lcore in 0..self.setup.lcores.len() {
+            for _ in 0..EVENTS {
+                let Ok(event) = self.setup.lcores[lcore].end.events.pop() else { break };
+                self.event(lcore, event);
+            }
+        }
     }
 
-    /// The director's own counters and rates.
-    #[must_use]
-    pub fn stats(&self) -> StatsView {
-        StatsView::default()
+    fn event(&mut self, lcore: usize, event: Event) {
+        match event {
+            Event::Retired(snapshot) => self.publisher.home(&snapshot),
+            Event::Arp(heard) => self.heard(heard),
+            Event::HopWanted(id) => self.neighbours.wanted(id),
+            Event::Conn(row) => {
+                let from = (lcore, self.setup.lcores[lcore].core);
+                self.queries.row(from, &row, &self.store, self.now_ms);
+            }
+            Event::QueryDone { id, next } => self.queries.answered(lcore, id, next, self.now_ms),
+        }
     }
 
-    /// All lcores.
-    #[must_use]
-    pub fn lcores(&self) -> Vec<LcoreView> {
-        Vec::new()
+    fn heard(&mut self, heard: ArpHeard) {
+        if self.snapshot().local(heard.addr).is_none() {
+            self.neighbours.heard(heard, &self.setup.hops, self.now_ms);
+        } else if !self.setup.ports.iter().any(|p| p.mac == heard.mac) {
+            self.conflicts += 1;
+        }
     }
 
-    /// All ports.
-    #[must_use]
-    pub fn ports(&self) -> Vec<PortView> {
-        Vec::new()
+    /// By the first lcore that turns and has room; a question or announcement that finds none is
+    /// repeated anyway.
+    fn send(&mut self, order: ArpOrder) {
+        let silent = |i: usize| self.collector.silent_ms(i, self.now_ms) > 100;
+        let mut lcores: Vec<usize> = (0..self.setup.lcores.len()).collect();
+        lcores.sort_by_key(|i| silent(*i));
+        for lcore in lcores {
+            if self.setup.lcores[lcore].end.orders.push(Order::Arp(order)).is_ok() {
+                return;
+            }
+        }
     }
 
-    /// All next hops.
-    #[must_use]
-    pub fn neighbours(&self) -> Vec<NeighbourView> {
-        Vec::new()
+    fn reclaim(&mut self) {
+        self.reclaimed_ms = self.now_ms;
+        let applied = self.collector.applied(self.store.version());
+        let collector = &self.collector;
+        let idle = |slot, generation| collector.counts(slot, generation) == Default::default();
+        let freed = self.store.reclaim(applied, idle);
+        self.collector.settle(&freed);
+        self.compiler.hops.reclaim(applied);
     }
 
-    /// The idle times in force.
-    #[must_use]
-    pub fn timeouts(&self) -> Timeouts {
-        Timeouts::default()
+    /// Answers the writes that all lcores use, and those that have waited long enough.
+    fn confirm(&mut self) {
+        for write in std::mem::take(&mut self.unconfirmed) {
+            let behind = self.collector.behind(write.version);
+            if behind.is_empty() {
+                let lcores = self.setup.lcores.len();
+                let (config, snapshot) = (write.version, self.publisher.current().version);
+                (write.done)(Ok(Applied { config, snapshot, lcores }));
+            } else if self.now_ms >= write.deadline_ms {
+                (write.done)(Err(self.not_yet(&behind)));
+            } else {
+                self.unconfirmed.push(write);
+            }
+        }
     }
 
-    /// Occupancy and budget.
-    #[must_use]
-    pub fn memory(&self) -> MemoryView {
-        MemoryView::default()
-    }
-
-    /// Settings and running services as the config file would say them.
-    #[must_use]
-    pub fn save(&self) -> String {
-        config::save(&self.setup.settings)
+    fn not_yet(&self, behind: &[usize]) -> Refusal {
+        let lcores: Vec<u16> = behind.iter().map(|i| self.setup.lcores[*i].core).collect();
+        let message = format!("the change is made, but lcores {lcores:?} do not use it yet");
+        let refusal = Refusal::new(RefusalCode::NotYetApplied, message);
+        Refusal { lcores, ..refusal.hint("sluicectl lcores: they take it as soon as they turn") }
     }
 }

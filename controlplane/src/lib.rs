@@ -9,13 +9,19 @@
 
 pub mod change;
 pub mod client;
+pub mod collect;
 pub mod command;
+pub mod compile;
 pub mod control;
 pub mod ctl;
 pub mod document;
+pub mod hops;
 pub mod lines;
+pub mod neighbours;
 pub mod protocol;
+pub mod publish;
 pub mod session;
+pub mod slots;
 pub mod socket;
 pub mod store;
 pub mod table;

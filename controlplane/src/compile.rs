@@ -1,0 +1,170 @@
+//! The store as the lcores read it: one immutable [`Snapshot`].
+//!
+//! What a change did not touch is taken over from the last snapshot: services as they are, fallback
+//! tables by their members. Next hops are allocated here, because a snapshot names them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+
+use config::Settings;
+use config::check::Network;
+use engine::addr::Addr;
+use engine::sched::maglev::Maglev;
+use engine::sched::{SchedFlags, Scheduler};
+use engine::server::ServerLine;
+use engine::service::{Pool, Service, ServiceId, ServiceTable};
+use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot};
+
+use crate::hops::{Hops, NextHop};
+use crate::slots::Slot;
+use crate::store::{Entry, Store};
+
+/// Makes snapshots, and remembers what the next one can re-use.
+#[derive(Debug)]
+pub struct Compiler {
+    ports: Box<[PortFacts]>,
+    /// Fixed hardware addresses of gateways.
+    gateway_macs: HashMap<IpAddr, engine::addr::Mac>,
+    own: Vec<(IpAddr, usize)>,
+    mh_key: Option<[u8; 16]>,
+    seed: u64,
+    built: HashMap<ServiceId, (Arc<Entry>, Arc<Service>)>,
+    fallbacks: HashMap<Vec<Place>, Weak<Maglev>>,
+    /// The next hops of the snapshots in use.
+    pub hops: Hops,
+}
+
+/// What a fallback table depends on, server by server; see [`Pool::same_members`].
+type Place = (Addr, u16, u32, u32);
+
+impl Compiler {
+    /// For a director with these ports; next hops get the numbers below `max_hops`.
+    #[must_use]
+    pub fn new(settings: &Settings, ports: &[PortFacts], max_hops: usize, seed: u64) -> Self {
+        let gateways = settings.ports.iter();
+        let numbered = settings.ports.iter().enumerate();
+        let own = numbered.flat_map(|(i, p)| p.addresses.iter().map(move |a| (a.addr(), i)));
+        Self {
+            ports: ports.into(),
+            gateway_macs: gateways.filter_map(|p| Some((p.gateway?, p.gateway_mac?))).collect(),
+            own: own.collect(),
+            mh_key: settings.director.mh_key,
+            seed,
+            built: HashMap::new(),
+            fallbacks: HashMap::new(),
+            hops: Hops::new(max_hops),
+        }
+    }
+
+    /// The present state of the store.
+    pub fn compile(&mut self, store: &Store) -> Arc<Snapshot> {
+        self.fallbacks.retain(|_, table| table.strong_count() > 0);
+        self.hops.begin();
+        let services: Vec<Arc<Service>> = store.services().map(|e| self.service(e)).collect();
+        let alive: HashMap<ServiceId, ()> = services.iter().map(|s| (s.id, ())).collect();
+        self.built.retain(|id, _| alive.contains_key(id));
+        let servers = self.lines(store);
+        self.hops.settle(store.version());
+        Arc::new(Snapshot {
+            version: store.version(),
+            services: ServiceTable::new(services.into_iter(), self.seed),
+            servers,
+            ports: self.ports.clone(),
+            locals: self.locals(store),
+            timeouts: store.timeouts().into(),
+            closed_port_reset: true,
+        })
+    }
+
+    fn service(&mut self, entry: &Arc<Entry>) -> Arc<Service> {
+        if let Some((of, service)) = self.built.get(&entry.id)
+            && Arc::ptr_eq(of, entry)
+        {
+            return Arc::clone(service);
+        }
+        let spec = &entry.spec;
+        let flags = SchedFlags {
+            mh_port: spec.flags.mh_port,
+            mh_fallback: spec.flags.mh_fallback,
+            mh_key: self.mh_key,
+            ..SchedFlags::default()
+        };
+        let service = Arc::new(Service {
+            id: entry.id,
+            key: spec.endpoint().key(),
+            pool: entry.pool.clone(),
+            scheduler: Scheduler::build(spec.scheduler, &entry.pool, flags),
+            fallback: self.fallback(&entry.pool),
+            stray: spec.stray.into(),
+        });
+        self.built.insert(entry.id, (Arc::clone(entry), Arc::clone(&service)));
+        service
+    }
+
+    /// The table of a pool with these members, shared by all that have the same.
+    fn fallback(&mut self, pool: &Pool) -> Arc<Maglev> {
+        let places: Vec<Place> =
+            pool.servers.iter().map(|s| (s.addr, s.port, s.weight, s.last_weight)).collect();
+        if let Some(table) = self.fallbacks.get(&places).and_then(Weak::upgrade) {
+            return table;
+        }
+        let table = Arc::new(Maglev::fallback(pool));
+        self.fallbacks.insert(places, Arc::downgrade(&table));
+        table
+    }
+
+    fn lines(&mut self, store: &Store) -> Box<[ServerLine]> {
+        let slots = store.slots().all();
+        slots.iter().map(|slot| self.line(slot, store.network())).collect()
+    }
+
+    fn line(&mut self, slot: &Slot, network: &Network) -> ServerLine {
+        self.resolved(slot, network).unwrap_or_else(|| ServerLine::vacant(slot.generation))
+    }
+
+    fn resolved(&mut self, slot: &Slot, network: &Network) -> Option<ServerLine> {
+        let spec = slot.spec.as_ref()?;
+        let route = network.route(spec.address)?;
+        let source = network.source(route.port, route.next)?;
+        let mac = if route.on_link { spec.mac } else { None };
+        let hop = NextHop {
+            port: u8::try_from(route.port).ok()?,
+            address: route.next,
+            mac: mac.or_else(|| self.gateway_macs.get(&route.next).copied()),
+            source,
+        };
+        let facts = self.ports.get(route.port)?;
+        Some(ServerLine {
+            addr: spec.address.into(),
+            tunnel_source: source.into(),
+            hop: self.hops.want(hop)?,
+            generation: slot.generation,
+            service: slot.service,
+            port: spec.port.unwrap_or_default(),
+            mtu: spec.mtu.unwrap_or(facts.mtu).min(facts.mtu),
+            forwarder: spec.forwarder(),
+            in_use: true,
+        })
+    }
+
+    /// Own and virtual addresses, sorted; one that is both counts as virtual.
+    fn locals(&self, store: &Store) -> Box<[Local]> {
+        let mut locals: BTreeMap<Addr, Local> = BTreeMap::new();
+        for (address, port) in &self.own {
+            let addr = Addr::from(*address);
+            let local = Local { addr, kind: LocalKind::Own, ports: 1 << port };
+            locals.entry(addr).and_modify(|l| l.ports |= 1 << port).or_insert(local);
+        }
+        for entry in store.services() {
+            let addr = Addr::from(entry.spec.address);
+            let ports = store.network().answering(entry.spec.address, self.ports.len());
+            let own = locals.get(&addr).map_or(0, |l| l.ports);
+            locals.insert(addr, Local { addr, kind: LocalKind::Vip, ports: ports | own });
+        }
+        locals.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
