@@ -98,7 +98,7 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
 
     let stop = Arc::new(AtomicBool::new(false));
     let (jobs, inbox) = crossbeam::channel::bounded(1024);
-    let socket = controlplane::socket::serve(&settings.director.socket, jobs.clone())
+    let socket = Server::start(&settings.director.socket, jobs.clone())
         .with_context(|| format!("control socket {}", settings.director.socket.display()))?;
     let first = control.snapshot();
     let threads = seeds
@@ -178,7 +178,7 @@ fn port_counters(booted: &boot::Booted) -> Box<dyn Fn(usize) -> PortCounters + S
             rx_nombuf: stats.rx_no_buffer,
             ierrors: stats.rx_errors,
             oerrors: stats.tx_errors,
-            xstats: port.xstats().unwrap_or_default().into_iter().collect(),
+            extended: port.xstats().unwrap_or_default().into_iter().collect(),
         }
     })
 }

@@ -6,7 +6,6 @@
 
 use dpdk::{Mbuf, TxQueue};
 use engine::frame::{Frame, FrameVec};
-use engine::queue::TxQueue as _;
 
 /// Frames that may wait on one ring.
 pub const DEPTH: usize = engine::owner::DEPTH;
