@@ -19,6 +19,7 @@ use args::Args;
 use clap::Parser;
 use config::Settings;
 use controlplane::control::{Control, Setup};
+use controlplane::socket::Server;
 use controlplane::views::PortCounters;
 use dpdk::{Clock, Port};
 use engine::neigh::HopTable;
@@ -100,7 +101,7 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
     let (jobs, inbox) = crossbeam::channel::bounded(1024);
     let socket = Server::start(&settings.director.socket, jobs.clone())
         .with_context(|| format!("control socket {}", settings.director.socket.display()))?;
-    let first = control.snapshot();
+    let first = Arc::clone(control.snapshot());
     let threads = seeds
         .into_iter()
         .map(|seed| lcores::start(&booted, seed, Arc::clone(&first), clock, &stop))
