@@ -18,18 +18,18 @@ use clap::Parser;
 
 Exit status: 0 clean end, 1 failed while running, 2 wrong config or usage."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// The config file.
     #[arg(short, long, value_name = "FILE", default_value = config::settings::DEFAULT_FILE)]
-    pub config: PathBuf,
+    pub(crate) config: PathBuf,
 
     /// The control socket, in place of the config's.
     #[arg(short, long, value_name = "PATH")]
-    pub socket: Option<PathBuf>,
+    pub(crate) socket: Option<PathBuf>,
 
     /// Check the config and end. Nothing is started or opened.
     #[arg(long)]
-    pub check: bool,
+    pub(crate) check: bool,
 
     /// End when nothing was received for so many milliseconds and nothing is queued or waits for a
     /// neighbour.
@@ -41,23 +41,23 @@ pub struct Args {
         require_equals = true,
         value_parser = milliseconds
     )]
-    pub exit_when_idle: Option<Duration>,
+    pub(crate) exit_when_idle: Option<Duration>,
 
     /// One more argument for DPDK's EAL, after the config's. May be given several times.
     #[arg(long = "eal", value_name = "ARG", allow_hyphen_values = true)]
-    pub eal_args: Vec<String>,
+    pub(crate) eal_args: Vec<String>,
 
     /// One more driver plug-in, after the config's (shared build only). May be given several times.
     #[arg(long = "plugin", value_name = "FILE")]
-    pub plugins: Vec<PathBuf>,
+    pub(crate) plugins: Vec<PathBuf>,
 
     /// Run without hugepages, whatever the config says. Slower.
     #[arg(long)]
-    pub no_huge: bool,
+    pub(crate) no_huge: bool,
 
     /// More log: -v what is found, -vv everything.
     #[arg(short, long, action = clap::ArgAction::Count)]
-    pub verbose: u8,
+    pub(crate) verbose: u8,
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {

@@ -16,32 +16,32 @@ use crate::args::Args;
 use crate::plan::{self, PortPlan};
 
 /// A started port and its queues.
-pub struct OpenPort {
+pub(crate) struct OpenPort {
     /// For counters and facts.
-    pub port: Port,
+    pub(crate) port: Port,
     /// Its queues.
-    pub plan: PortPlan,
+    pub(crate) plan: PortPlan,
     /// Whether it is a device of its own, not one that lives on this machine's cores.
-    pub is_hardware: bool,
+    pub(crate) is_hardware: bool,
     /// One per receive queue.
-    pub rx: Vec<RxHandle>,
+    pub(crate) rx: Vec<RxHandle>,
     /// One per transmit queue.
-    pub tx: Vec<TxHandle>,
+    pub(crate) tx: Vec<TxHandle>,
 }
 
 /// DPDK, running.
-pub struct Booted {
+pub(crate) struct Booted {
     /// Keeps EAL alive.
-    pub eal: Eal,
+    pub(crate) eal: Eal,
     /// Buffers for all ports and lcores.
-    pub pool: Mempool,
+    pub(crate) pool: Mempool,
     /// In the order of the config.
-    pub ports: Vec<OpenPort>,
+    pub(crate) ports: Vec<OpenPort>,
 }
 
 /// The pool that a config needs, before any device has said how many queues it has: as many as it
 /// may use.
-pub fn pool_size(settings: &Settings) -> PoolSize {
+pub(crate) fn pool_size(settings: &Settings) -> PoolSize {
     let lcores = lcores(settings);
     let plans: Vec<_> = settings
         .ports
@@ -55,12 +55,12 @@ pub fn pool_size(settings: &Settings) -> PoolSize {
 }
 
 /// How many lcores the config asks for.
-pub fn lcores(settings: &Settings) -> u16 {
+pub(crate) fn lcores(settings: &Settings) -> u16 {
     u16::try_from(settings.director.lcores.len()).expect("the config limits the number of lcores")
 }
 
 /// Starts EAL and all ports.
-pub fn boot(settings: &Settings, args: &Args, size: PoolSize) -> Result<Booted> {
+pub(crate) fn boot(settings: &Settings, args: &Args, size: PoolSize) -> Result<Booted> {
     let devices = settings.ports.iter().map(|p| device(settings, p)).collect::<Result<Vec<_>>>()?;
     let eal = start_eal(settings, args, &devices, size)?;
     let builders = settings
@@ -85,12 +85,7 @@ fn device(settings: &Settings, port: &PortSettings) -> Result<Device> {
     Ok(device.with_queues(queues))
 }
 
-fn start_eal(
-    settings: &Settings,
-    args: &Args,
-    devices: &[Device],
-    size: PoolSize,
-) -> Result<Eal> {
+fn start_eal(settings: &Settings, args: &Args, devices: &[Device], size: PoolSize) -> Result<Eal> {
     let dpdk = &settings.dpdk;
     let hugepages =
         if args.no_huge || dpdk.hugepages == Some(false) { Hugepages::No } else { Hugepages::Auto };
@@ -113,7 +108,9 @@ fn start_eal(
         Memory::Plain { reason } if dpdk.hugepages == Some(true) && !args.no_huge => {
             bail!("dpdk.hugepages = true, but there are none: {reason}")
         }
-        Memory::Plain { reason } => warn!("running without hugepages, at about half the speed: {reason}"),
+        Memory::Plain { reason } => {
+            warn!("running without hugepages, at about half the speed: {reason}")
+        }
         memory => info!("{memory}"),
     }
     info!("{}", eal.version());
@@ -122,7 +119,7 @@ fn start_eal(
 
 /// A core for everything that does not poll: the first that the process may use and no lcore has.
 /// `None` when the lcores have them all, then EAL's threads share one.
-pub fn main_core(lcores: &[u16]) -> Option<usize> {
+pub(crate) fn main_core(lcores: &[u16]) -> Option<usize> {
     let mask = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok()?;
     (0..nix::sched::CpuSet::count())
         .filter(|c| mask.is_set(*c).unwrap_or(false))
@@ -157,12 +154,12 @@ fn open(
 }
 
 /// Fills `bytes` from the system's random source.
-pub fn random(bytes: &mut [u8]) -> Result<()> {
+pub(crate) fn random(bytes: &mut [u8]) -> Result<()> {
     File::open("/dev/urandom").and_then(|mut f| f.read_exact(bytes)).context("/dev/urandom")
 }
 
 /// A random number.
-pub fn random_u64() -> Result<u64> {
+pub(crate) fn random_u64() -> Result<u64> {
     let mut bytes = [0; 8];
     random(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))

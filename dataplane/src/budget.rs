@@ -12,13 +12,13 @@ use engine::server::ServerLine;
 use engine::stats::ServerCounters;
 
 /// Next hops that may exist: every server on-link, and a gateway on each port.
-pub fn max_hops(settings: &Settings) -> usize {
+pub(crate) fn max_hops(settings: &Settings) -> usize {
     settings.director.max_servers as usize + settings.ports.len()
 }
 
 /// Connections that one lcore's table holds. Flows spread over lcores by a hash, so no lcore has
 /// more than a few per thousand above its share.
-pub fn per_lcore(settings: &Settings) -> Result<u32> {
+pub(crate) fn per_lcore(settings: &Settings) -> Result<u32> {
     let share = settings.director.connections.div_ceil(settings.director.lcores.len() as u64);
     match u32::try_from(share) {
         Ok(n) if n <= ConnTable::MAX => Ok(n.max(1)),
@@ -33,7 +33,7 @@ pub fn per_lcore(settings: &Settings) -> Result<u32> {
 
 /// Bytes by what they are for. Maglev is counted at the most services that there may be, each with
 /// a pool of its own.
-pub fn lines(settings: &Settings, pool: PoolSize) -> Result<Vec<(String, u64)>> {
+pub(crate) fn lines(settings: &Settings, pool: PoolSize) -> Result<Vec<(String, u64)>> {
     let lcores = settings.director.lcores.len() as u64;
     let servers = u64::from(settings.director.max_servers);
     let services = u64::from(settings.director.max_services);
@@ -50,7 +50,7 @@ pub fn lines(settings: &Settings, pool: PoolSize) -> Result<Vec<(String, u64)>> 
 }
 
 /// Refuses what does not fit the machine's free memory.
-pub fn check(lines: &[(String, u64)]) -> Result<()> {
+pub(crate) fn check(lines: &[(String, u64)]) -> Result<()> {
     let need: u64 = lines.iter().map(|(_, bytes)| bytes).sum();
     let have = available();
     if let Some(have) = have
@@ -81,7 +81,7 @@ fn available() -> Option<u64> {
 }
 
 /// Bytes for people.
-pub fn show(bytes: u64) -> String {
+pub(crate) fn show(bytes: u64) -> String {
     #[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
     let mb = bytes as f64 / 1_048_576.0;
     if mb >= 1024.0 { format!("{:.1} GiB", mb / 1024.0) } else { format!("{mb:.1} MiB") }

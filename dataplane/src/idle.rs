@@ -10,20 +10,20 @@ const PATIENCE: u32 = 1000;
 const NAP: Duration = Duration::from_micros(50);
 
 /// Counts empty turns and rests after enough of them.
-pub struct Rest {
+pub(crate) struct Rest {
     policy: Idle,
     empty: u32,
 }
 
 impl Rest {
     /// For a policy.
-    pub const fn new(policy: Idle) -> Self {
+    pub(crate) const fn new(policy: Idle) -> Self {
         Self { policy, empty: 0 }
     }
 
     /// After a turn.
     #[inline(always)]
-    pub fn after(&mut self, busy: bool) {
+    pub(crate) fn after(&mut self, busy: bool) {
         if busy {
             self.empty = 0;
             return;
@@ -43,7 +43,7 @@ impl Rest {
 /// The policy of an lcore: the director's word, else the least patient of its ports' words, else
 /// `poll` where every device is hardware of its own and `yield` where a virtual device shares the
 /// machine with those who feed it.
-pub fn policy(director: Option<Idle>, ports: &[Option<Idle>], all_hardware: bool) -> Idle {
+pub(crate) fn policy(director: Option<Idle>, ports: &[Option<Idle>], all_hardware: bool) -> Idle {
     let rank = |i: &Idle| match i {
         Idle::Poll => 0,
         Idle::Yield => 1,

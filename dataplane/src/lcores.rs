@@ -29,7 +29,7 @@ use crate::plan::PortPlan;
 use crate::relay::{DEPTH, Way};
 
 /// One lcore before it starts: all of it may still move to its thread.
-pub struct Seed {
+pub(crate) struct Seed {
     core: u16,
     who: Who,
     hasher: FlowHasher,
@@ -71,7 +71,7 @@ impl RxQueue for Inlet {
 }
 
 /// Makes all lcores of a config, and the control thread's ends of them.
-pub fn seeds(
+pub(crate) fn seeds(
     settings: &Settings,
     booted: &mut Booted,
     hops: &Arc<HopTable>,
@@ -155,7 +155,7 @@ fn outways(ports: &mut [OpenPort], lcores: u16) -> Vec<Vec<Outway>> {
 }
 
 /// Starts an lcore's thread.
-pub fn start(
+pub(crate) fn start(
     booted: &Booted,
     seed: Seed,
     first: Arc<Snapshot>,
@@ -203,11 +203,9 @@ fn run(seed: Seed, first: Arc<Snapshot>, clock: Clock, stop: &AtomicBool) {
 impl Outway {
     fn on_this_thread(self) -> Way {
         match self {
-            Self::Queue(handle, relays) => Way::Queue {
-                queue: handle.into_queue(),
-                relays,
-                taken: engine::frame::FrameVec::new(),
-            },
+            Self::Queue(handle, relays) => {
+                Way::Queue { queue: handle.into_queue(), relays, taken: Box::default() }
+            }
             Self::Relay(ring) => Way::Relay(ring),
         }
     }

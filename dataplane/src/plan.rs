@@ -9,31 +9,31 @@ use engine::owner::DEPTH;
 use engine::parking::PLACES;
 
 /// Descriptors of a receive or a transmit queue.
-pub const DESCRIPTORS: u16 = 1024;
+pub(crate) const DESCRIPTORS: u16 = 1024;
 /// Buffers each lcore keeps at hand.
-pub const CACHE: u32 = 256;
+pub(crate) const CACHE: u32 = 256;
 
 /// The queues of one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortPlan {
+pub(crate) struct PortPlan {
     /// Receive queues: lcore n polls queue n, if there is one.
-    pub rx: u16,
+    pub(crate) rx: u16,
     /// Transmit queues: lcore n fills queue n, or relays to lcore n % tx.
-    pub tx: u16,
+    pub(crate) tx: u16,
 }
 
 impl PortPlan {
     /// For `lcores` lcores on a device that has at most so many queues. `wanted` limits the receive
     /// queues further.
     #[must_use]
-    pub fn new(lcores: u16, max_rx: u16, max_tx: u16, wanted: Option<u16>) -> Self {
+    pub(crate) fn new(lcores: u16, max_rx: u16, max_tx: u16, wanted: Option<u16>) -> Self {
         let rx = lcores.min(max_rx).min(wanted.unwrap_or(u16::MAX)).max(1);
         Self { rx, tx: lcores.min(max_tx).max(1) }
     }
 
     /// The lcore that fills the queue for `lcore`: itself, or the one it relays to.
     #[must_use]
-    pub const fn sender(&self, lcore: u16) -> u16 {
+    pub(crate) const fn sender(&self, lcore: u16) -> u16 {
         lcore % self.tx
     }
 }
@@ -41,9 +41,10 @@ impl PortPlan {
 /// How many buffers one pool must have so that every queue, ring and waiting place can be full and
 /// there is still one burst for each lcore.
 #[must_use]
-pub fn frames(lcores: u16, ports: &[PortPlan]) -> u32 {
+pub(crate) fn frames(lcores: u16, ports: &[PortPlan]) -> u32 {
     let n = u32::from(lcores);
-    let descriptors: u32 = ports.iter().map(|p| u32::from(p.rx + p.tx) * u32::from(DESCRIPTORS)).sum();
+    let descriptors: u32 =
+        ports.iter().map(|p| u32::from(p.rx + p.tx) * u32::from(DESCRIPTORS)).sum();
     let rings = n * n.saturating_sub(1) * usize_u32(DEPTH);
     let relays: u32 = ports.iter().map(|p| (n - u32::from(p.tx).min(n)) * usize_u32(DEPTH)).sum();
     let own = n * (usize_u32(PLACES) + 2 * CACHE + 64 * (ports.len() as u32 + 1));

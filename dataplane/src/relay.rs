@@ -8,10 +8,10 @@ use dpdk::{Mbuf, TxQueue};
 use engine::frame::{Frame, FrameVec};
 
 /// Frames that may wait on one ring.
-pub const DEPTH: usize = engine::owner::DEPTH;
+pub(crate) const DEPTH: usize = engine::owner::DEPTH;
 
 /// One lcore's way to a port.
-pub enum Way {
+pub(crate) enum Way {
     /// Its own transmit queue, and what other lcores bring to it.
     Queue {
         /// The queue.
@@ -19,7 +19,7 @@ pub enum Way {
         /// Rings from lcores without a queue.
         relays: Vec<rtrb::Consumer<Mbuf>>,
         /// Taken from a ring, not yet by the device.
-        taken: FrameVec<Mbuf>,
+        taken: Box<FrameVec<Mbuf>>,
     },
     /// A ring to the lcore that has a queue.
     Relay(rtrb::Producer<Mbuf>),

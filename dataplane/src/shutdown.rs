@@ -11,11 +11,11 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use crate::WATCH;
 
 /// SIGINT and SIGTERM as something to look at, instead of something that strikes.
-pub struct Signals(SignalFd);
+pub(crate) struct Signals(SignalFd);
 
 impl Signals {
     /// Blocks the signals for this thread and all that it starts.
-    pub fn catch() -> Result<Self> {
+    pub(crate) fn catch() -> Result<Self> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGINT);
         mask.add(Signal::SIGTERM);
@@ -25,7 +25,7 @@ impl Signals {
 
     /// Waits until it is time to end, and says why. `idle`: the silence that ends it; `over`:
     /// whether a thread has ended by itself.
-    pub fn wait(
+    pub(crate) fn wait(
         &self,
         boards: &[Arc<LcoreBoard>],
         idle: Option<Duration>,
