@@ -276,7 +276,8 @@ impl Control {
         let mut announced = BTreeSet::new();
         let ports = self.setup.settings.ports.iter().enumerate().filter(|(_, p)| p.garp);
         for (port, _) in ports.take(64) {
-            let here = self.snapshot().locals.iter().filter(|l| l.ports >> port & 1 == 1);
+            let locals = &self.publisher.current().locals;
+            let here = locals.iter().filter(|l| l.ports >> port & 1 == 1);
             let port = u8::try_from(port).unwrap_or(u8::MAX);
             announced.extend(here.map(|l| (l.addr.into(), port)));
         }
@@ -306,7 +307,7 @@ impl Control {
     }
 
     fn heard(&mut self, heard: ArpHeard) {
-        if self.snapshot().local(heard.addr).is_none() {
+        if self.publisher.current().local(heard.addr).is_none() {
             self.neighbours.heard(heard, &self.setup.hops, self.now_ms);
         } else if !self.setup.ports.iter().any(|p| p.mac == heard.mac) {
             self.conflicts += 1;

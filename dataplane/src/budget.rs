@@ -11,9 +11,9 @@ use engine::sched::maglev::DEFAULT_SIZE;
 use engine::server::ServerLine;
 use engine::stats::ServerCounters;
 
-/// Next hops that may exist: every server on-link, and a gateway on each port.
+/// Next hops that may exist at a time.
 pub(crate) fn max_hops(settings: &Settings) -> usize {
-    settings.director.max_servers as usize + settings.ports.len()
+    controlplane::control::hop_capacity(settings)
 }
 
 /// Connections that one lcore's table holds. Flows spread over lcores by a hash, so no lcore has

@@ -1,1 +1,137 @@
+//! What a snapshot says, and what it shares with the one before.
 
+use std::net::IpAddr;
+
+use config::settings::Port;
+use config::spec::{Forward, ServerRef};
+use config::{ServerSpec, ServiceSpec};
+use engine::addr::Mac;
+use engine::forward::ForwarderKind;
+use engine::neigh::HopId;
+
+use super::*;
+use crate::change::{Change, ServerEdit};
+
+const GATEWAY_MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+fn settings() -> Settings {
+    let mut inner = Port::new("p0", "net_null0");
+    inner.addresses = vec!["10.0.0.1/24".parse().unwrap()];
+    inner.gateway = Some("10.0.0.254".parse().unwrap());
+    inner.gateway_mac = Some(GATEWAY_MAC);
+    let mut outer = Port::new("p1", "net_null1");
+    outer.addresses = vec!["192.0.2.1/24".parse().unwrap()];
+    Settings { ports: vec![inner, outer], ..Settings::default() }
+}
+
+fn service(listen: &str, servers: &[&str]) -> ServiceSpec {
+    let server = |a: &&str| ServerSpec::new(a.parse().unwrap());
+    let servers = servers.iter().map(server).collect();
+    ServiceSpec { servers, ..ServiceSpec::new(listen.parse().unwrap()) }
+}
+
+fn rig(services: &[ServiceSpec]) -> (Store, Compiler) {
+    let settings = settings();
+    let facts = [1500, 1400].map(|mtu| PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), mtu });
+    let mut store = Store::new(&settings).unwrap();
+    let adds: Vec<Change> = services.iter().cloned().map(Change::AddService).collect();
+    store.apply(&adds).unwrap();
+    (store, Compiler::new(&settings, &facts, 16, 7))
+}
+
+fn find<'a>(snapshot: &'a Snapshot, listen: &str) -> &'a Arc<Service> {
+    let endpoint: config::Endpoint = listen.parse().unwrap();
+    snapshot.service(endpoint.key()).unwrap()
+}
+
+const WEB: &str = "tcp 192.0.2.10:80";
+const DNS: &str = "udp 203.0.113.5:53";
+
+#[test]
+fn lines_say_where_servers_are() {
+    let mut web = service(WEB, &["10.0.0.11", "198.51.100.1"]);
+    web.servers[1].forward = Some(Forward::Tunnel);
+    web.servers[1].mtu = Some(1400);
+    let (store, mut compiler) = rig(&[web]);
+    let snapshot = compiler.compile(&store);
+    let [near, far] = &snapshot.servers[..] else { panic!("two slots") };
+    assert_eq!((near.addr, near.forwarder), (Addr::v4([10, 0, 0, 11]), ForwarderKind::Dr));
+    assert_eq!((near.mtu, near.port, near.in_use), (1500, 80, true));
+    assert_eq!((far.forwarder, far.mtu), (ForwarderKind::Ipip, 1400));
+    assert_eq!(far.tunnel_source, Addr::v4([10, 0, 0, 1]));
+    let hops: HashMap<HopId, NextHop> =
+        compiler.hops.in_use().map(|(id, hop, _)| (id, hop)).collect();
+    assert_eq!(hops[&near.hop].address, IpAddr::from([10, 0, 0, 11]));
+    assert_eq!((hops[&near.hop].mac, hops[&near.hop].port), (None, 0));
+    assert_eq!(hops[&far.hop].address, IpAddr::from([10, 0, 0, 254]));
+    assert_eq!(hops[&far.hop].mac, Some(GATEWAY_MAC));
+}
+
+#[test]
+fn addresses_are_answered_for_where_they_belong() {
+    let (store, mut compiler) =
+        rig(&[service(WEB, &[]), service(DNS, &[]), service("tcp 192.0.2.10:443", &[])]);
+    let snapshot = compiler.compile(&store);
+    let ports = |a: [u8; 4]| snapshot.local(Addr::v4(a)).map(|l| (l.kind, l.ports));
+    assert_eq!(ports([192, 0, 2, 10]), Some((LocalKind::Vip, 0b10)));
+    assert_eq!(ports([203, 0, 113, 5]), Some((LocalKind::Vip, 0b11)), "in no subnet: everywhere");
+    assert_eq!(ports([10, 0, 0, 1]), Some((LocalKind::Own, 0b01)));
+    assert_eq!(ports([192, 0, 2, 11]), None);
+    assert!(snapshot.locals.is_sorted_by_key(|l| l.addr));
+}
+
+#[test]
+fn what_did_not_change_is_the_same() {
+    let servers = ["10.0.0.11", "10.0.0.12"];
+    let (mut store, mut compiler) = rig(&[service(WEB, &servers), service(DNS, &servers)]);
+    let before = compiler.compile(&store);
+    let edit = ServerEdit { weight: Some(5), ..ServerEdit::default() };
+    let endpoint: config::Endpoint = WEB.parse().unwrap();
+    let server = ServerRef::Address("10.0.0.11".parse().unwrap(), None);
+    store.apply(&[Change::EditServer { service: endpoint.into(), server, edit }]).unwrap();
+    let after = compiler.compile(&store);
+    assert!(after.version > before.version);
+    assert!(Arc::ptr_eq(find(&before, DNS), find(&after, DNS)));
+    assert!(!Arc::ptr_eq(find(&before, WEB), find(&after, WEB)));
+    assert_eq!(before.servers[0].hop, after.servers[0].hop);
+}
+
+#[test]
+fn equal_pools_share_a_fallback_table() {
+    let servers = ["10.0.0.11", "10.0.0.12"];
+    // The same servers on the same port; only the protocol differs.
+    let (store, mut compiler) = rig(&[
+        service("tcp 192.0.2.10:53", &servers),
+        service("udp 192.0.2.10:53", &servers),
+        service("udp 192.0.2.11:53", &servers[..1]),
+    ]);
+    let snapshot = compiler.compile(&store);
+    let tables: Vec<_> = ["tcp 192.0.2.10:53", "udp 192.0.2.10:53", "udp 192.0.2.11:53"]
+        .map(|listen| Arc::clone(&find(&snapshot, listen).fallback))
+        .into();
+    assert!(Arc::ptr_eq(&tables[0], &tables[1]));
+    assert!(!Arc::ptr_eq(&tables[0], &tables[2]));
+}
+
+#[test]
+fn a_removed_server_is_out_of_the_pool_and_still_resolves() {
+    let (mut store, mut compiler) = rig(&[service(WEB, &["10.0.0.11", "10.0.0.12"])]);
+    let first = compiler.compile(&store);
+    let endpoint: config::Endpoint = WEB.parse().unwrap();
+    let del = |purge, last: u8| Change::DelServer {
+        service: endpoint.into(),
+        server: ServerRef::Address(IpAddr::from([10, 0, 0, last]), None),
+        purge,
+    };
+    store.apply(&[del(false, 11), del(true, 12)]).unwrap();
+    let snapshot = compiler.compile(&store);
+    assert!(find(&snapshot, WEB).pool.servers.is_empty());
+    let left = first.servers[0];
+    assert!(snapshot.server(0, left.generation).is_some(), "it left: connections go on");
+    assert!(snapshot.server(1, first.servers[1].generation).is_none(), "purged: none does");
+    store.reclaim(store.version(), |_, _| true);
+    let snapshot = compiler.compile(&store);
+    assert!(snapshot.servers.iter().all(|line| !line.in_use));
+    compiler.hops.reclaim(store.version());
+    assert_eq!(compiler.hops.in_use().count(), 0);
+}
