@@ -34,7 +34,13 @@ fn main() -> ExitCode {
     let level = ["info", "debug", "trace"][usize::from(args.verbose.min(2))];
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_target(false)
+        .init();
     let mut settings = match config::load(&args.config) {
         Ok(settings) => settings,
         Err(e) => {
@@ -43,7 +49,7 @@ fn main() -> ExitCode {
         }
     };
     if args.check {
-        println!("{}: {}", args.config.display(), summary(&settings));
+        println!("{}: right; {}", args.config.display(), summary(&settings));
         return ExitCode::SUCCESS;
     }
     if let Some(socket) = &args.socket {
@@ -61,7 +67,7 @@ fn main() -> ExitCode {
 fn summary(settings: &Settings) -> String {
     let servers: usize = settings.services.iter().map(|s| s.servers.len()).sum();
     format!(
-        "right: {} ports, {} lcores, {} services with {servers} servers",
+        "{} ports, {} lcores, {} services with {servers} servers",
         settings.ports.len(),
         settings.director.lcores.len(),
         settings.services.len()
