@@ -3,6 +3,8 @@
 //! Results go to stdout, all else to stderr. Exit status: 0 done, 1 refused by the director, 2 wrong
 //! usage or no director.
 
+mod failed;
+
 use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -14,98 +16,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::change::Change;
-use crate::client::{Client, ClientError};
+use crate::client::Client;
 use crate::command;
-use crate::protocol::Failure;
 use crate::table::Table;
 use crate::views::HeaderView;
+pub use failed::Failed;
 
 /// The version of the `--json` documents.
 pub const DOCUMENT: u32 = 1;
-
-/// Why a command did not do what it was asked.
-#[derive(Debug)]
-pub enum Failed {
-    /// The director refused.
-    Refused(Failure),
-    /// There is no director, or it does not answer.
-    NoDirector(String),
-    /// The command line is wrong, in our words.
-    Usage(String),
-    /// What was read from stdin is wrong, in words that say where.
-    Input(String),
-    /// The command line is wrong, in clap's words.
-    Clap(clap::Error),
-    /// The result could not be written or the input not be read.
-    Io(std::io::Error),
-}
-
-impl From<ClientError> for Failed {
-    fn from(e: ClientError) -> Self {
-        match e {
-            ClientError::Refused(failure) => Self::Refused(failure),
-            ClientError::NoDirector(why) => Self::NoDirector(why),
-        }
-    }
-}
-
-impl From<std::io::Error> for Failed {
-    fn from(e: std::io::Error) -> Self {
-        Self::Io(e)
-    }
-}
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Refused(failure) => failure.fmt(f),
-            Self::NoDirector(why) | Self::Usage(why) | Self::Input(why) => f.write_str(why),
-            Self::Clap(e) => e.fmt(f),
-            Self::Io(e) => e.fmt(f),
-        }
-    }
-}
-
-impl Failed {
-    /// The exit status of `sluicectl`.
-    #[must_use]
-    pub const fn status(&self) -> u8 {
-        match self {
-            Self::Refused(_) => 1,
-            _ => 2,
-        }
-    }
-
-    /// Says it on stderr: for people, or as one JSON object.
-    pub fn report(&self, json: bool) {
-        let mut err = anstream::stderr().lock();
-        let hint = match self {
-            Self::Refused(failure) => failure.data.hint.as_str(),
-            Self::Usage(_) => "add --help for the usage and an example",
-            _ => "",
-        };
-        let _ = match self {
-            Self::Clap(e) => write!(err, "{}", e.render().ansi()),
-            _ if json => writeln!(err, "{}", self.to_json()),
-            _ => writeln!(err, "sluicectl: {self}"),
-        };
-        if !json && !hint.is_empty() {
-            let _ = writeln!(err, "hint: {hint}");
-        }
-    }
-
-    fn to_json(&self) -> Value {
-        let code = match self {
-            Self::Refused(failure) => return json!({ "version": DOCUMENT, "error": failure }),
-            Self::NoDirector(_) => "no_director",
-            Self::Usage(_) | Self::Clap(_) => "usage",
-            Self::Input(_) => "bad_input",
-            Self::Io(_) => "io",
-        };
-        let error = json!({"code": 0, "message": self.to_string(), "data": {"code": code}});
-        json!({ "version": DOCUMENT, "error": error })
-    }
-}
 
 /// What a command has at hand: the director and the two ways to print.
 #[derive(Debug)]
@@ -287,11 +205,14 @@ pub fn cli() -> clap::Command {
         .default_value(config::settings::DEFAULT_SOCKET)
         .value_parser(clap::value_parser!(PathBuf))
         .global(true)
+        .hide_env_values(true)
+        .help_heading("Everywhere")
         .help("Where the director listens");
     let json = Arg::new("json")
         .long("json")
         .action(ArgAction::SetTrue)
         .global(true)
+        .help_heading("Everywhere")
         .help("Print one JSON document instead of a table");
     let root = clap::Command::new("sluicectl")
         .version(env!("CARGO_PKG_VERSION"))

@@ -1,6 +1,24 @@
 //! What the methods return: views with the header that every list begins with.
 //!
-//! `sluicectl --json` prints these with `"version": 1` in front.
+//! `sluicectl --json` prints these with `"version": 1` added.
+//!
+//! | method | parameters | result |
+//! |---|---|---|
+//! | `hello` | – | [`Hello`] |
+//! | `service.list` | `service`? | [`Services`] |
+//! | `stats` | `service`? | [`Statistics`] |
+//! | `connections` | [`ConnFilter`](crate::views::ConnFilter) | [`Connections`] |
+//! | `timeouts.show` | – | [`IdleTimes`] |
+//! | `neighbours` | – | [`Neighbours`] |
+//! | `ports` | – | [`Ports`] |
+//! | `lcores` | – | [`Lcores`] |
+//! | `zero` | `service`? | null |
+//! | `save` | – | [`Saved`] |
+//! | `director.show` | – | [`Director`] |
+//! | `director.stop` | – | null |
+//! | each [`Change`](crate::change::Change) | as it says | [`Applied`](crate::change::Applied) |
+//! | `batch` | `changes`: array of changes | [`Applied`](crate::change::Applied) |
+//! | `batch.begin`, `batch.chunk`, `batch.commit`, `batch.abort` | see [`crate::session`] | |
 
 use config::spec::Timeouts;
 use serde::{Deserialize, Serialize};

@@ -137,7 +137,7 @@ impl Session {
             let hint = "nothing was changed; send it as several batches";
             return Err(Failure::refused("batch_too_large", what, hint));
         }
-        batch.changes.extend(part.changes);
+        batch.changes.extend(part.changes.into_iter().map(|c| c.0));
         Ok(Step::Answer(json!({ "changes": whole })))
     }
 
@@ -159,13 +159,33 @@ impl Session {
 #[serde(deny_unknown_fields)]
 pub struct Changes {
     /// In the order in which they are applied.
-    pub changes: Vec<Change>,
+    pub changes: Vec<OneChange>,
+}
+
+/// A change of a batch: a request without the parts that the batch has once.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Plain")]
+pub struct OneChange(pub Change);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plain {
+    method: String,
+    #[serde(default)]
+    params: Value,
+}
+
+impl TryFrom<Plain> for OneChange {
+    type Error = Failure;
+    fn try_from(plain: Plain) -> Result<Self, Failure> {
+        crate::command::to_change(&plain.method, plain.params).map(Self)
+    }
 }
 
 /// Joins consecutive `restore` changes of a batch, the parts of one long wish, into one.
 #[must_use]
-pub fn whole(changes: Vec<Change>) -> Vec<Change> {
-    let mut joined: Vec<Change> = Vec::with_capacity(changes.len());
+pub fn whole(changes: impl IntoIterator<Item = Change>) -> Vec<Change> {
+    let mut joined: Vec<Change> = Vec::new();
     for change in changes {
         match (joined.last_mut(), change) {
             (Some(Change::Restore(all)), Change::Restore(part)) => {
@@ -277,9 +297,13 @@ mod tests {
         ask(&mut s, "batch.begin", json!({})).unwrap();
         ask(&mut s, "batch.chunk", flushes(1)).unwrap();
         let wrong = json!({"changes": [{"method": "service.flash"}]});
-        assert_eq!(code(ask(&mut s, "batch.chunk", wrong)), "bad_params");
+        let failure = ask(&mut s, "batch.chunk", wrong).unwrap_err();
+        assert_eq!(failure.data.code, "bad_params");
+        assert!(failure.message.contains("`changes[0]`"), "{failure}");
+        let empty = json!({"changes": [{"method": "service.flush", "params": {}}]});
+        ask(&mut s, "batch.chunk", empty).unwrap();
         match ask(&mut s, "batch.commit", json!({})).unwrap() {
-            Step::Work(Work::Changes(changes)) => assert_eq!(changes.len(), 1),
+            Step::Work(Work::Changes(changes)) => assert_eq!(changes, vec![Change::Flush; 2]),
             other => panic!("{other:?}"),
         }
     }

@@ -5,6 +5,8 @@
 //! thread, and its answer comes back by a channel of its own; a client that is gone by then is
 //! simply not written to. No request names a file, and none of this code opens one.
 
+mod client;
+
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -16,20 +18,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam::channel::{RecvTimeoutError, Sender, bounded};
+use crossbeam::channel::Sender;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{getsockopt, sockopt};
 use nix::sys::stat::{Mode, umask};
-use nix::unistd::{Group, Uid, User};
+use nix::unistd::Group;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::change::{Refusal, RefusalCode};
-use crate::command::{Answer, Respond, Work, answer};
-use crate::control::{Control, Job};
-use crate::lines::{Lines, Next, write_within};
+use crate::control::Job;
 use crate::protocol::{self, Failure};
-use crate::session::{Bounds, Session, Step};
+use crate::session::Bounds;
+use client::Client;
 
 /// The group that may use the socket, if it exists.
 pub const GROUP: &str = "sluice";
@@ -218,8 +217,11 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             }
             let mut ready = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
             let _ = poll(&mut ready, PollTimeout::from(100_u8));
-            if let Ok((stream, _)) = listener.accept() {
-                break stream;
+            match listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                // Such as no file descriptor left: the listener stays ready, so do not spin.
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         };
         if shared.clients.lock().len() >= shared.limits.clients {
@@ -257,124 +259,4 @@ fn turn_away(mut stream: UnixStream, clients: usize) {
     let line = protocol::answer_line(&Value::Null, &Err(failure));
     let _ = stream.set_nonblocking(true);
     let _ = io::Write::write_all(&mut stream, &line);
-}
-
-/// Who is on the other side.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Peer {
-    /// The user's name, or `uid 1000`.
-    name: String,
-    pid: i32,
-}
-
-impl Peer {
-    fn of(stream: &UnixStream) -> Self {
-        let Ok(who) = getsockopt(stream, sockopt::PeerCredentials) else {
-            return Self { name: "unknown".into(), pid: 0 };
-        };
-        let user = User::from_uid(Uid::from_raw(who.uid())).ok().flatten();
-        let name = user.map_or_else(|| format!("uid {}", who.uid()), |u| u.name);
-        Self { name, pid: who.pid() }
-    }
-}
-
-/// One client, on its own thread.
-struct Client<'a> {
-    stream: UnixStream,
-    peer: Peer,
-    session: Session,
-    shared: &'a Shared,
-}
-
-impl<'a> Client<'a> {
-    fn new(stream: UnixStream, shared: &'a Shared) -> Self {
-        let peer = Peer::of(&stream);
-        let session = Session::new(shared.limits.batch, Arc::clone(&shared.held));
-        Self { stream, peer, session, shared }
-    }
-
-    fn serve(&mut self) {
-        let Limits { idle, line, write, .. } = self.shared.limits;
-        let Ok(reading) = self.stream.try_clone() else { return };
-        let mut lines = Lines::new(reading, protocol::MAX_LINE, idle, line);
-        loop {
-            let (id, outcome) = match lines.read() {
-                Next::Line(line) => self.handle(&line),
-                Next::TooLong => (Value::Null, Err(Failure::too_large())),
-                Next::HalfSent => {
-                    tracing::info!(by = self.peer.name, pid = self.peer.pid, "half a request");
-                    return;
-                }
-                Next::Closed | Next::Idle => return,
-            };
-            let line = protocol::answer_line(&id, &outcome);
-            if let Err(error) = write_within(&mut self.stream, &line, write) {
-                tracing::debug!(by = self.peer.name, pid = self.peer.pid, %error, "not answered");
-                return;
-            }
-        }
-    }
-
-    fn handle(&mut self, line: &[u8]) -> (Value, Result<Value, Failure>) {
-        let request = match protocol::decode(line) {
-            Ok(request) => request,
-            Err((id, failure)) => {
-                self.note("?", false, Err(&failure));
-                return (id, Err(failure));
-            }
-        };
-        let (id, method) = (request.id.clone(), request.method.clone());
-        let (changes, outcome) = match self.session.step(request, line.len(), Instant::now()) {
-            Ok(Step::Answer(value)) => (false, Ok(value)),
-            Ok(Step::Work(work)) => (matches!(work, Work::Changes(_)), self.ask(work)),
-            Err(failure) => (false, Err(failure)),
-        };
-        self.note(&method, changes, outcome.as_ref());
-        (id, outcome)
-    }
-
-    /// Has the control thread do it, and waits for the answer.
-    fn ask(&self, work: Work) -> Result<Value, Failure> {
-        let (to_us, answer) = bounded::<Result<Answer, Refusal>>(1);
-        let respond: Respond = Box::new(move |outcome| {
-            // Fails when the client has gone, or gave up waiting: nobody wants to know.
-            let _ = to_us.try_send(outcome);
-        });
-        let by = self.peer.name.clone();
-        let job: Job = Box::new(move |control| carry_out(work, control, &by, respond));
-        let wait = self.shared.limits.answer;
-        self.shared.jobs.send_timeout(job, wait).map_err(|_| silent(wait))?;
-        match answer.recv_timeout(wait) {
-            Ok(Ok(answer)) => Ok(answer()),
-            Ok(Err(refusal)) => Err(refusal.into()),
-            Err(RecvTimeoutError::Timeout) => Err(silent(wait)),
-            Err(RecvTimeoutError::Disconnected) => {
-                Err(Refusal::new(RefusalCode::Stopping, "the director is stopping").into())
-            }
-        }
-    }
-
-    fn note(&self, method: &str, changes: bool, outcome: Result<&Value, &Failure>) {
-        let Peer { name, pid } = &self.peer;
-        match outcome {
-            Ok(_) if changes => tracing::info!(by = name, pid, method, "changed"),
-            Ok(_) => tracing::debug!(by = name, pid, method, "answered"),
-            Err(f) => tracing::debug!(by = name, pid, method, code = f.data.code, "refused: {f}"),
-        }
-    }
-}
-
-fn carry_out(work: Work, control: &mut Control, by: &str, respond: Respond) {
-    match work {
-        Work::Ask(job) => job(control, respond),
-        Work::Changes(changes) => {
-            let done = Box::new(move |outcome: Result<_, _>| respond(outcome.map(answer)));
-            control.apply(&changes, by, done);
-        }
-    }
-}
-
-fn silent(wait: Duration) -> Failure {
-    let what = format!("the control thread did not answer within {} s", wait.as_secs());
-    Failure::refused("control_silent", what, "forwarding goes on; look at the log of sluiced")
 }

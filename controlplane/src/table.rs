@@ -49,8 +49,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The text, at most [`WIDTH`] wide as far as the first column can give way. `bold` sets off the
-    /// titles.
+    /// The text, at most 120 characters wide as far as the first column can give way. `bold` sets
+    /// off the titles.
     #[must_use]
     pub fn render(&self, bold: Style) -> String {
         let widths = self.widths();
@@ -148,6 +148,16 @@ pub fn span(seconds: u64) -> String {
     format!("{seconds}s")
 }
 
+/// A time that runs down: `14:59`, `1:59:59`.
+#[must_use]
+pub fn clock(seconds: u32) -> String {
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes:02}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
 /// A part of a whole in percent, with `digits` after the point; `-` of nothing.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
@@ -206,6 +216,7 @@ mod tests {
         for (s, text) in [(5, "5s"), (125, "2m"), (7_300, "2h"), (41 * 86_400 + 9, "41d")] {
             assert_eq!(span(s), text);
         }
+        assert_eq!((clock(899).as_str(), clock(7_199).as_str()), ("14:59", "1:59:59"));
         assert_eq!(share(4_012, 20_000, 1), "20.1 %");
         assert_eq!(share(1, 0, 1), "-");
     }

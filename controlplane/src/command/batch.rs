@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Command, Work};
 use crate::change::Change;
+use crate::client::ClientError;
 use crate::ctl::{self, Ctl, Failed};
 use crate::protocol::{self, Failure};
 use crate::session::{Changes, whole};
@@ -24,7 +25,7 @@ impl Command for Batch {
 
     fn work(params: Value) -> Result<Work, Failure> {
         let Changes { changes } = protocol::params(params)?;
-        Ok(Work::Changes(whole(changes)))
+        Ok(Work::Changes(whole(changes.into_iter().map(|c| c.0))))
     }
 
     fn run(self, ctl: &mut Ctl) -> Result<(), Failed> {
@@ -32,13 +33,25 @@ impl Command for Batch {
         if stdin.is_terminal() {
             return Err(Failed::Usage("give it a file: sluicectl batch < changes.txt".into()));
         }
-        let changes = read(stdin.lock())?;
-        let applied = ctl.client()?.batch(&changes)?;
+        let (lines, changes): (Vec<usize>, Vec<Change>) = read(stdin.lock())?.into_iter().unzip();
+        let applied = ctl.client()?.batch(&changes).map_err(|e| at_line(e, &lines))?;
         ctl.applied(&applied)
     }
 }
 
-fn read(lines: impl BufRead) -> Result<Vec<Change>, Failed> {
+/// Says in which line a refused change stands.
+fn at_line(error: ClientError, lines: &[usize]) -> Failed {
+    let mut failed = Failed::from(error);
+    if let Failed::Refused(failure) = &mut failed
+        && let Some(line) = failure.data.change.and_then(|n| lines.get(n))
+    {
+        failure.message = format!("line {line}: {}", failure.message);
+    }
+    failed
+}
+
+/// The changes, each with the number of its line.
+fn read(lines: impl BufRead) -> Result<Vec<(usize, Change)>, Failed> {
     let mut cli = ctl::cli();
     let mut changes = Vec::new();
     for (number, line) in lines.lines().enumerate() {
@@ -54,7 +67,8 @@ fn read(lines: impl BufRead) -> Result<Vec<Change>, Failed> {
         let Some((words, leaf)) = super::chosen(&matches) else {
             return Err(at("no command".into()));
         };
-        changes.push(super::change(&words, leaf).map_err(|e| at(e.to_string()))?);
+        let change = super::change(&words, leaf).map_err(|e| at(e.to_string()))?;
+        changes.push((number + 1, change));
     }
     Ok(changes)
 }
@@ -68,7 +82,7 @@ mod tests {
         let text = "# two services\n\nservice add tcp 192.0.2.1:80\n  service del web\n";
         let changes = read(text.as_bytes()).unwrap();
         assert_eq!(changes.len(), 2);
-        assert!(matches!(changes[1], Change::DelService { .. }));
+        assert!(matches!(changes[1], (4, Change::DelService { .. })));
     }
 
     #[test]

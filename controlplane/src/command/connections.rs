@@ -9,7 +9,7 @@ use super::{Command, Work, answer};
 use crate::ctl::{self, Ctl, Failed, listing};
 use crate::document::Connections as Document;
 use crate::protocol::{self, Failure};
-use crate::table::{Table, span};
+use crate::table::{Table, clock};
 use crate::views::{ConnCursor, ConnFilter, ConnView};
 
 /// Show connections, a page at a time
@@ -21,17 +21,17 @@ pub struct Connections {
     /// Only of this service: "tcp ADDRESS:PORT" (in quotes) or its name
     #[arg(long)]
     service: Option<ServiceRef>,
-    /// Only to this server: ADDRESS[:PORT] or its name; needs --service
-    #[arg(long, requires = "service")]
+    /// Only to this server: ADDRESS[:PORT] or its name
+    #[arg(long)]
     server: Option<ServerRef>,
     /// Only from this client address
     #[arg(long)]
     client: Option<IpAddr>,
     /// About how many rows a page has
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     /// Go on where a page ended: LCORE:BUCKET
-    #[arg(long, value_parser = cursor)]
+    #[arg(long, value_name = "LCORE:BUCKET", value_parser = cursor)]
     cursor: Option<ConnCursor>,
     /// All pages; with --json one document a page, each on its line
     #[arg(long)]
@@ -101,7 +101,7 @@ fn row(c: &ConnView) -> [String; 7] {
     };
     [
         c.protocol.to_string(),
-        span(c.expires_secs.into()),
+        clock(c.expires_secs),
         c.state.clone(),
         SocketAddr::new(c.client, c.client_port).to_string(),
         SocketAddr::new(c.virtual_address, c.virtual_port).to_string(),

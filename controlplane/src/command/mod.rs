@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::change::{Change, Refusal};
 use crate::control::Control;
@@ -100,7 +100,14 @@ where
 /// # Errors
 /// When the parameters are not the method's.
 pub fn to_change(method: &str, params: Value) -> Result<Change, Failure> {
-    protocol::params(serde_json::json!({ "method": method, "params": params }))
+    // A change without parameters has none on the line; an empty object says the same.
+    let none = params.is_null() || params.as_object().is_some_and(serde_json::Map::is_empty);
+    let bare: Option<Change> =
+        none.then(|| serde_json::from_value(json!({ "method": method })).ok()).flatten();
+    match bare {
+        Some(change) => Ok(change),
+        None => protocol::params(json!({ "method": method, "params": params })),
+    }
 }
 
 /// Parameters of a method that takes none.
@@ -258,5 +265,44 @@ pub fn chosen(matches: &clap::ArgMatches) -> Option<(String, &clap::ArgMatches)>
     match inner.subcommand() {
         Some((second, leaf)) => Some((format!("{first} {second}"), leaf)),
         None => Some((first.to_owned(), inner)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_knows_its_parameters() {
+        for method in METHODS.iter().filter(|m| !m.is_empty()) {
+            let wrong = work(method, json!({"no-such-field": 1})).unwrap_err();
+            assert_eq!(wrong.data.code, "bad_params", "{method}: {wrong}");
+            assert!(wrong.message.contains('`'), "{method}: {wrong}");
+        }
+        assert_eq!(work("", json!({})).unwrap_err().data.code, "no_such_method");
+        let hint = work("fly", json!({})).unwrap_err().data.hint;
+        assert!(hint.contains("batch.begin") && hint.contains("server.add"), "{hint}");
+    }
+
+    #[test]
+    fn a_wrong_value_in_a_change_is_named() {
+        for (method, params, part) in [
+            ("service.add", json!({"protocol": "tcp"}), "`address`"),
+            (
+                "service.add",
+                json!({"protocol": "tcp", "address": "192.0.2.1", "port": "80"}),
+                "`params.port`",
+            ),
+            (
+                "server.edit",
+                json!({"service": "web", "server": "a", "edit": {"weight": -1}}),
+                "`params.edit.weight`",
+            ),
+            ("server.delete", json!({"service": "web"}), "`server`"),
+            ("timeouts.set", json!({"tcp": 1, "tcpfin": 2}), "`udp`"),
+        ] {
+            let wrong = work(method, params).unwrap_err();
+            assert!(wrong.message.contains(part), "{method}: {wrong}");
+        }
     }
 }

@@ -10,8 +10,8 @@ use crate::ctl::{Ctl, Failed};
 
 /// Replace all services and idle times by those of a config file, in one transaction
 ///
-/// Reads the file from stdin. Servers that stay keep their connections. Ports, lcores and [dpdk] of
-/// the file are checked but not applied: they need a restart of sluiced.
+/// Reads the file from stdin. Servers that stay keep their connections. Ports, lcores and DPDK's
+/// part of the file are checked but not applied: they need a restart of sluiced.
 #[derive(Debug, clap::Args)]
 pub struct Restore {}
 

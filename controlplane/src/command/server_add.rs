@@ -12,9 +12,11 @@ use crate::ctl::Failed;
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "sluicectl server add SERVICE ADDRESS[:PORT] [OPTIONS]")]
 pub struct ServerAdd {
-    /// The service ("tcp ADDRESS:PORT" or its name), then the server's ADDRESS[:PORT]
-    #[arg(required = true, num_args = 2..=3, value_name = "SERVICE> <SERVER")]
-    words: Vec<String>,
+    /// The service: its name, or tcp|udp and ADDRESS:PORT
+    service: String,
+    /// The server: ADDRESS[:PORT]; the port is the service's unless given
+    #[arg(required = true, num_args = 1..=2)]
+    server: Vec<String>,
     #[command(flatten)]
     forward: ForwardArgs,
     /// What a tunnel is made of: ipip
@@ -44,7 +46,7 @@ impl Command for ServerAdd {
         sluicectl server add web 203.0.113.21:80 --forward tunnel --tun-type ipip --name web-b";
 
     fn change(self) -> Result<Change, Failed> {
-        let (service, server) = words::service_and_server(&self.words)?;
+        let (service, server) = words::service_and_server(self.service, self.server)?;
         let ServerRef::Address(address, port) = server else {
             let text = format!("{server} is not an address such as 10.0.0.11 or 10.0.0.11:80");
             return Err(Failed::Usage(text));

@@ -8,9 +8,11 @@ use crate::ctl::Failed;
 #[derive(Debug, clap::Args)]
 #[command(alias = "delete", override_usage = "sluicectl server del SERVICE SERVER [--purge]")]
 pub struct ServerDel {
-    /// The service ("tcp ADDRESS:PORT" or its name), then the server's ADDRESS[:PORT] or name
-    #[arg(required = true, num_args = 2..=3, value_name = "SERVICE> <SERVER")]
-    words: Vec<String>,
+    /// The service: its name, or tcp|udp and ADDRESS:PORT
+    service: String,
+    /// The server: its name or ADDRESS[:PORT]
+    #[arg(required = true, num_args = 1..=2)]
+    server: Vec<String>,
     /// End its connections with it
     #[arg(long)]
     purge: bool,
@@ -23,7 +25,7 @@ impl Command for ServerDel {
         sluicectl server del web web-2 --purge";
 
     fn change(self) -> Result<Change, Failed> {
-        let (service, server) = words::service_and_server(&self.words)?;
+        let (service, server) = words::service_and_server(self.service, self.server)?;
         Ok(Change::DelServer { service, server, purge: self.purge })
     }
 }

@@ -12,9 +12,11 @@ use crate::ctl::Failed;
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "sluicectl server edit SERVICE SERVER [OPTIONS]")]
 pub struct ServerEdit {
-    /// The service ("tcp ADDRESS:PORT" or its name), then the server's ADDRESS[:PORT] or name
-    #[arg(required = true, num_args = 2..=3, value_name = "SERVICE> <SERVER")]
-    words: Vec<String>,
+    /// The service: its name, or tcp|udp and ADDRESS:PORT
+    service: String,
+    /// The server: its name or ADDRESS[:PORT]
+    #[arg(required = true, num_args = 1..=2)]
+    server: Vec<String>,
     #[command(flatten)]
     forward: ForwardArgs,
     /// What a tunnel is made of: ipip
@@ -44,7 +46,7 @@ impl Command for ServerEdit {
         sluicectl server edit web web-2 --admin drain";
 
     fn change(self) -> Result<Change, Failed> {
-        let (service, server) = words::service_and_server(&self.words)?;
+        let (service, server) = words::service_and_server(self.service, self.server)?;
         let edit = change::ServerEdit {
             name: self.name,
             weight: self.weight,

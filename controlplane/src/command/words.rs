@@ -37,12 +37,16 @@ pub fn service(words: &[String]) -> Result<ServiceRef, Failed> {
     }
 }
 
-/// A service and one server of it.
+/// A service and one server of it: two words or three.
 ///
 /// # Errors
 /// When the words are not that.
-pub fn service_and_server(words: &[String]) -> Result<(ServiceRef, ServerRef), Failed> {
-    match service_and_more(words)? {
+pub fn service_and_server(
+    first: String,
+    rest: Vec<String>,
+) -> Result<(ServiceRef, ServerRef), Failed> {
+    let words: Vec<String> = std::iter::once(first).chain(rest).collect();
+    match service_and_more(&words)? {
         (service, [server]) => Ok((service, server.parse().map_err(Failed::Usage)?)),
         (service, []) => Err(Failed::Usage(format!("which server of {service}?"))),
         (_, [_, more, ..]) => Err(Failed::Usage(format!("{more:?} is one word too many"))),
@@ -134,6 +138,11 @@ mod tests {
         text.split(' ').map(str::to_owned).collect()
     }
 
+    fn both(text: &str) -> Result<(ServiceRef, ServerRef), Failed> {
+        let words = words(text);
+        service_and_server(words[0].clone(), words[1..].to_vec())
+    }
+
     #[test]
     fn services_take_one_word_or_two() {
         for (text, service_text, server_text) in [
@@ -141,7 +150,7 @@ mod tests {
             ("UDP [2001:db8::1]:53 [2001:db8::2]:54", "udp [2001:db8::1]:53", "[2001:db8::2]:54"),
             ("web web-1", "web", "web-1"),
         ] {
-            let (service, server) = service_and_server(&words(text)).unwrap();
+            let (service, server) = both(text).unwrap();
             assert_eq!(
                 (service.to_string(), server.to_string()),
                 (service_text.into(), server_text.into())
@@ -150,7 +159,7 @@ mod tests {
         for text in
             ["tcp", "web", "tcp 192.0.2.10:80", "tcp web-1 x", "web a b", "w/b a", "web a/b"]
         {
-            assert!(service_and_server(&words(text)).is_err(), "{text}");
+            assert!(both(text).is_err(), "{text}");
         }
         assert!(service(&words("web more")).is_err());
     }
