@@ -39,7 +39,7 @@ struct Sample {
 }
 
 /// When an lcore turned last.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Pulse {
     turns: u64,
     since_ms: u64,
@@ -58,13 +58,13 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// For these lcores.
+    /// For these lcores, none of which has turned yet.
     #[must_use]
-    pub fn new(boards: Vec<Arc<LcoreBoard>>) -> Self {
+    pub fn new(boards: Vec<Arc<LcoreBoard>>, now_ms: u64) -> Self {
         let servers = boards.first().map_or(0, |b| b.servers.len());
         let services = boards.first().map_or(0, |b| b.services.len());
         Self {
-            pulses: vec![Pulse::default(); boards.len()],
+            pulses: vec![Pulse { turns: 0, since_ms: now_ms }; boards.len()],
             boards,
             samples: VecDeque::new(),
             base_servers: vec![ServerTotals::default(); servers],
@@ -78,7 +78,7 @@ impl Collector {
     pub fn tick(&mut self, slots: usize, services: usize, now_ms: u64) {
         for (pulse, board) in self.pulses.iter_mut().zip(&self.boards) {
             let turns = board.stats.turns.get();
-            if turns != pulse.turns || now_ms < pulse.since_ms {
+            if turns != pulse.turns {
                 *pulse = Pulse { turns, since_ms: now_ms };
             }
         }

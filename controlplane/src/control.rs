@@ -146,7 +146,7 @@ impl Control {
             store,
             compiler,
             publisher,
-            collector: Collector::new(boards),
+            collector: Collector::new(boards, now_ms),
             neighbours: Neighbours::default(),
             announcer: Announcer::default(),
             queries: Queries::default(),

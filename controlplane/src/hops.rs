@@ -1,9 +1,11 @@
 //! Numbers for next hops: one per station that packets are sent to.
 //!
 //! A hop that no server uses any more keeps its number until every lcore has left the snapshots
-//! that name it; only then may the number mean another station.
+//! that name it; only then may the number mean another station. Numbers never used come first and
+//! the one that is free longest next, so that a packet which still waits for the old station will
+//! have been given up long before.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 
 use engine::addr::Mac;
@@ -36,7 +38,7 @@ struct Numbered {
 pub struct Hops {
     by_hop: HashMap<NextHop, HopId>,
     numbered: BTreeMap<HopId, Numbered>,
-    free: Vec<HopId>,
+    free: VecDeque<HopId>,
     max: usize,
 }
 
@@ -44,7 +46,7 @@ impl Hops {
     /// None yet, `max` at most.
     #[must_use]
     pub fn new(max: usize) -> Self {
-        Self { by_hop: HashMap::new(), numbered: BTreeMap::new(), free: Vec::new(), max }
+        Self { by_hop: HashMap::new(), numbered: BTreeMap::new(), free: VecDeque::new(), max }
     }
 
     /// The number of a hop for one more server of the snapshot being made; `None` when there is no
@@ -52,7 +54,7 @@ impl Hops {
     pub fn want(&mut self, hop: NextHop) -> Option<HopId> {
         let id = match self.by_hop.get(&hop) {
             Some(id) => *id,
-            None => self.free.pop().or_else(|| self.fresh())?,
+            None => self.fresh().or_else(|| self.free.pop_front())?,
         };
         self.by_hop.insert(hop, id);
         let numbered = Numbered { hop, servers: 0, unused_since: None };
@@ -89,7 +91,7 @@ impl Hops {
         for id in gone {
             if let Some(numbered) = self.numbered.remove(&id) {
                 self.by_hop.remove(&numbered.hop);
-                self.free.push(id);
+                self.free.push_back(id);
             }
         }
     }
