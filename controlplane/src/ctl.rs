@@ -219,7 +219,7 @@ pub fn cli() -> clap::Command {
         .about("Controls a running Sluice director over its socket")
         .after_help(
             "Commands may be shortened as long as they are unambiguous: sluicectl serv l\n\
-             A service is named by \"tcp 192.0.2.10:80\" or by its name.\n\
+             A service is named by its name or by what clients address: tcp 192.0.2.10:80.\n\
              Exit status: 0 done, 1 refused by the director, 2 wrong usage or no director.",
         )
         .arg(socket)

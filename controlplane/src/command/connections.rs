@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use config::spec::{ServerRef, ServiceRef};
+use config::spec::ServerRef;
 use serde_json::Value;
 
+use super::words::OneOrAll;
 use super::{Command, Work, answer};
 use crate::ctl::{self, Ctl, Failed, listing};
 use crate::document::Connections as Document;
@@ -18,9 +19,9 @@ use crate::views::{ConnCursor, ConnFilter, ConnView};
 /// to answer within a second are named, not waited for.
 #[derive(Debug, clap::Args)]
 pub struct Connections {
-    /// Only of this service: "tcp ADDRESS:PORT" (in quotes) or its name
-    #[arg(long)]
-    service: Option<ServiceRef>,
+    /// Only of this service: its name, or tcp|udp and ADDRESS:PORT
+    #[arg(long, num_args = 1..=2)]
+    service: Vec<String>,
     /// Only to this server: ADDRESS[:PORT] or its name
     #[arg(long)]
     server: Option<ServerRef>,
@@ -42,6 +43,7 @@ impl Command for Connections {
     const METHOD: &'static str = "connections";
     const EXAMPLES: &'static str = "
         sluicectl connections --client 198.51.100.7
+        sluicectl connections --service tcp 192.0.2.10:80
         sluicectl conn --service web --server web-2 --limit 100
         sluicectl connections --cursor 1:4096
         sluicectl connections --all --json";
@@ -57,6 +59,7 @@ impl Command for Connections {
 
     fn run(self, ctl: &mut Ctl) -> Result<(), Failed> {
         let Self { service, server, client, limit, cursor, all } = self;
+        let service = OneOrAll::of(&service)?.service;
         let mut filter = ConnFilter { service, server, client, cursor, limit };
         loop {
             let document = ctl.client()?.ask(Self::METHOD, &filter)?;

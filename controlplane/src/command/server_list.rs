@@ -12,7 +12,7 @@ use crate::table::{Table, count};
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "sluicectl server list [SERVICE]")]
 pub struct ServerList {
-    /// Only of this service: "tcp ADDRESS:PORT" or its name
+    /// Only of this service: its name, or tcp|udp and ADDRESS:PORT
     #[arg(num_args = 0..=2)]
     service: Vec<String>,
 }

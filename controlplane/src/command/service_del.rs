@@ -8,7 +8,7 @@ use crate::ctl::Failed;
 #[derive(Debug, clap::Args)]
 #[command(alias = "delete", override_usage = "sluicectl service del SERVICE")]
 pub struct ServiceDel {
-    /// Which: "tcp ADDRESS:PORT" or its name
+    /// Which: its name, or tcp|udp and ADDRESS:PORT
     #[arg(required = true, num_args = 1..=2)]
     service: Vec<String>,
 }

@@ -12,7 +12,7 @@ use crate::ctl::Failed;
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "sluicectl service edit SERVICE [OPTIONS]")]
 pub struct ServiceEdit {
-    /// Which: "tcp ADDRESS:PORT" or its name
+    /// Which: its name, or tcp|udp and ADDRESS:PORT
     #[arg(required = true, num_args = 1..=2)]
     service: Vec<String>,
     /// How a new connection picks its server

@@ -15,7 +15,7 @@ use crate::views::{ServerView, ServiceView};
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "sluicectl service list [SERVICE]")]
 pub struct ServiceList {
-    /// Only this one: "tcp ADDRESS:PORT" or its name
+    /// Only this one: its name, or tcp|udp and ADDRESS:PORT
     #[arg(num_args = 0..=2)]
     service: Vec<String>,
 }

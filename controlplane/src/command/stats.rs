@@ -16,7 +16,7 @@ use crate::table::{Table, count, rate, scaled};
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "sluicectl stats [SERVICE] [--rate]")]
 pub struct Stats {
-    /// Only this one: "tcp ADDRESS:PORT" or its name
+    /// Only this one: its name, or tcp|udp and ADDRESS:PORT
     #[arg(num_args = 0..=2)]
     service: Vec<String>,
     /// Per second, mean of the last 2 s

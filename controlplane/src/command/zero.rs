@@ -11,7 +11,7 @@ use crate::protocol::Failure;
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "sluicectl zero [SERVICE]")]
 pub struct Zero {
-    /// Only this one: "tcp ADDRESS:PORT" or its name
+    /// Only this one: its name, or tcp|udp and ADDRESS:PORT
     #[arg(num_args = 0..=2)]
     service: Vec<String>,
 }
