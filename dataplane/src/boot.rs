@@ -80,9 +80,9 @@ pub(crate) fn boot(settings: &Settings, args: &Args, size: PoolSize) -> Result<B
 }
 
 fn device(settings: &Settings, port: &PortSettings) -> Result<Device> {
-    let queues = lcores(settings).min(port.queues.unwrap_or(u16::MAX));
     let device = Device::parse(&port.device).with_context(|| format!("port {}", port.name))?;
-    Ok(device.with_queues(queues))
+    let wanted = port.queues.unwrap_or(device.unasked_queues());
+    Ok(device.with_queues(lcores(settings).min(wanted)))
 }
 
 fn start_eal(settings: &Settings, args: &Args, devices: &[Device], size: PoolSize) -> Result<Eal> {

@@ -13,16 +13,29 @@ struct Driver {
     prefix: &'static str,
     /// The argument that creates several queues, where there is one.
     queues: Option<&'static str>,
+    /// Most queues that it can be counted on to have when nobody said how many.
+    unasked: u16,
     /// Frames for other MAC addresses have to be let in.
     promiscuous: bool,
 }
 
 const DRIVERS: &[Driver] = &[
-    Driver { prefix: "net_af_packet", queues: Some("qpairs"), promiscuous: false },
-    Driver { prefix: "net_af_xdp", queues: Some("queue_count"), promiscuous: false },
-    Driver { prefix: "net_virtio_user", queues: Some("queues"), promiscuous: false },
+    Driver {
+        prefix: "net_af_packet",
+        queues: Some("qpairs"),
+        unasked: u16::MAX,
+        promiscuous: false,
+    },
+    // It refuses more queues than its interface has channels, and a veth has one whatever it says.
+    Driver { prefix: "net_af_xdp", queues: Some("queue_count"), unasked: 1, promiscuous: false },
+    Driver {
+        prefix: "net_virtio_user",
+        queues: Some("queues"),
+        unasked: u16::MAX,
+        promiscuous: false,
+    },
     // A capture holds frames for the MAC address of another machine.
-    Driver { prefix: "net_pcap", queues: None, promiscuous: true },
+    Driver { prefix: "net_pcap", queues: None, unasked: u16::MAX, promiscuous: true },
 ];
 
 /// How EAL finds the device.
@@ -102,6 +115,12 @@ impl Device {
     #[must_use]
     pub fn wants_promiscuous(&self) -> bool {
         self.driver().is_some_and(|d| d.promiscuous)
+    }
+
+    /// Most queues to ask for when the operator has not said how many.
+    #[must_use]
+    pub fn unasked_queues(&self) -> u16 {
+        self.driver().map_or(u16::MAX, |d| d.unasked)
     }
 
     /// The device with `count` queues, when its driver creates them by an argument and the operator
