@@ -14,6 +14,7 @@ use crate::out::Outlet;
 use crate::owner::Peers;
 use crate::parking::Parking;
 use crate::queue::TxQueue;
+use crate::ring::Producer;
 use crate::sched::{Cursor, Who};
 use crate::snapshot::Snapshot;
 use crate::stats::LcoreBoard;
@@ -54,7 +55,7 @@ pub struct Lcore<T: TxQueue> {
     pub(crate) outlets: Vec<Outlet<T>>,
     pub(crate) parking: Parking<T::F>,
     pub(crate) limits: Limits,
-    pub(crate) events: rtrb::Producer<Event>,
+    pub(crate) events: Producer<Event>,
     /// By service: the state of its scheduler.
     pub(crate) cursors: Box<[Cursor]>,
     /// By service: until then a packet without an entry may belong to a flow that never got one.
@@ -64,7 +65,7 @@ pub struct Lcore<T: TxQueue> {
 }
 
 impl<T: TxQueue> Lcore<T> {
-    pub(crate) fn new(parts: LcoreParts<T>, events: rtrb::Producer<Event>) -> Self {
+    pub(crate) fn new(parts: LcoreParts<T>, events: Producer<Event>) -> Self {
         let services = parts.board.services.len();
         Self {
             parking: Parking::new(parts.hops.len()),

@@ -29,11 +29,13 @@ mod prefetch;
 pub mod queue;
 mod registry;
 pub mod reply;
+pub mod ring;
 pub mod sched;
 pub mod server;
 pub mod service;
 pub mod snapshot;
 pub mod stats;
+mod sync;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod ticks;

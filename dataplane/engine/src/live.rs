@@ -5,9 +5,8 @@
 //! own exact counts at the time of the choice. So a director with one lcore sees exact numbers, and
 //! one with many sees its own picks at once and the others' at most a millisecond late.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use crate::stats::{ConnCounts, LcoreBoard};
+use crate::sync::{AtomicU32, Ordering};
 
 /// One server slot as the control thread sees it for one lcore.
 #[derive(Debug, Default)]

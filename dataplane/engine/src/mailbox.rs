@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::addr::{Addr, L4Proto, Mac};
 use crate::conn::tcp_state::ConnState;
 use crate::neigh::{HopId, PortId};
+use crate::ring::{Consumer, Producer, PushError, RingBuffer};
 use crate::snapshot::Snapshot;
 
 /// What an lcore is told.
@@ -114,17 +115,17 @@ pub struct ConnRow {
 /// The control thread's ends of one lcore's mailbox.
 pub struct ControlEnd {
     /// Towards the lcore.
-    pub orders: rtrb::Producer<Order>,
+    pub orders: Producer<Order>,
     /// From the lcore.
-    pub events: rtrb::Consumer<Event>,
+    pub events: Consumer<Event>,
 }
 
 /// An lcore's ends of its mailbox.
 pub struct LcoreEnd {
     /// From the control thread.
-    pub orders: rtrb::Consumer<Order>,
+    pub orders: Consumer<Order>,
     /// Towards the control thread.
-    pub events: rtrb::Producer<Event>,
+    pub events: Producer<Event>,
 }
 
 /// Orders that may wait for an lcore.
@@ -135,10 +136,56 @@ pub const EVENTS: usize = 8192;
 /// A mailbox for one lcore.
 #[must_use]
 pub fn mailbox() -> (ControlEnd, LcoreEnd) {
-    let (to_lcore, from_control) = rtrb::RingBuffer::new(ORDERS);
-    let (to_control, from_lcore) = rtrb::RingBuffer::new(EVENTS);
+    mailbox_of(ORDERS, EVENTS)
+}
+
+/// A mailbox with room for so many orders and events.
+#[must_use]
+pub fn mailbox_of(orders: usize, events: usize) -> (ControlEnd, LcoreEnd) {
+    let (to_lcore, from_control) = RingBuffer::new(orders);
+    let (to_control, from_lcore) = RingBuffer::new(events);
     (
         ControlEnd { orders: to_lcore, events: from_lcore },
         LcoreEnd { orders: from_control, events: to_control },
     )
+}
+
+/// The snapshot that an lcore uses, and the one it left and could not send home yet.
+#[derive(Debug)]
+pub struct Held {
+    /// In use.
+    pub snapshot: Arc<Snapshot>,
+    /// While it is here no order is taken, so there is never a second one.
+    homeless: Option<Arc<Snapshot>>,
+}
+
+impl Held {
+    /// Holds the first one.
+    #[must_use]
+    pub const fn new(snapshot: Arc<Snapshot>) -> Self {
+        Self { snapshot, homeless: None }
+    }
+
+    /// Sends home what could not be sent before. Returns whether orders may be taken: nothing waits
+    /// for its way home.
+    pub fn send_home(&mut self, events: &mut Producer<Event>) -> bool {
+        if let Some(old) = self.homeless.take()
+            && let Err(PushError::Full(Event::Retired(old))) = events.push(Event::Retired(old))
+        {
+            self.homeless = Some(old);
+        }
+        self.homeless.is_none()
+    }
+
+    /// Uses `new` from now on. The old one goes home; an lcore frees no snapshot.
+    pub fn adopt(&mut self, new: Arc<Snapshot>, events: &mut Producer<Event>) {
+        debug_assert!(self.homeless.is_none(), "no order is taken while a snapshot is homeless");
+        self.homeless = Some(std::mem::replace(&mut self.snapshot, new));
+        self.send_home(events);
+    }
+
+    /// Every snapshot that is here; for the end of an lcore.
+    pub fn into_all(self) -> impl Iterator<Item = Arc<Snapshot>> {
+        std::iter::once(self.snapshot).chain(self.homeless)
+    }
 }

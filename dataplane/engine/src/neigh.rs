@@ -8,9 +8,8 @@
 //! The control thread is the only writer ([`crate::mailbox`] brings it what lcores hear); lcores
 //! load one word per packet, relaxed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::addr::Mac;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Index of a next hop in the [`HopTable`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -7,6 +7,7 @@
 
 use crate::frame::Frame;
 use crate::neigh::PortId;
+use crate::ring::{Consumer, Producer, PushError, RingBuffer};
 
 /// A packet on its way to its owner.
 #[derive(Debug)]
@@ -23,8 +24,8 @@ pub const DEPTH: usize = 512;
 /// One lcore's rings to and from all others.
 pub struct Peers<F> {
     /// By lcore; its own place is empty.
-    to: Vec<Option<rtrb::Producer<Handed<F>>>>,
-    from: Vec<rtrb::Consumer<Handed<F>>>,
+    to: Vec<Option<Producer<Handed<F>>>>,
+    from: Vec<Consumer<Handed<F>>>,
 }
 
 impl<F: Frame> Peers<F> {
@@ -41,7 +42,7 @@ impl<F: Frame> Peers<F> {
                     peers[from].to.push(None);
                     continue;
                 }
-                let (producer, consumer) = rtrb::RingBuffer::new(DEPTH);
+                let (producer, consumer) = RingBuffer::new(DEPTH);
                 peers[from].to.push(Some(producer));
                 peers[to].from.push(consumer);
             }
@@ -56,7 +57,7 @@ impl<F: Frame> Peers<F> {
     pub fn hand_over(&mut self, owner: u16, frame: F, port: PortId) -> Result<(), F> {
         match &mut self.to[usize::from(owner)] {
             Some(ring) => ring.push(Handed { frame, port }).map_err(|e| {
-                let rtrb::PushError::Full(handed) = e;
+                let PushError::Full(handed) = e;
                 handed.frame
             }),
             None => Err(frame),
@@ -67,6 +68,12 @@ impl<F: Frame> Peers<F> {
     #[must_use]
     pub const fn inbound(&self) -> usize {
         self.from.len()
+    }
+
+    /// How many frames wait in the rings towards this lcore.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.from.iter().map(Consumer::slots).sum()
     }
 
     /// The next frame from the n-th other lcore.

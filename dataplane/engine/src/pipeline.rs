@@ -425,11 +425,12 @@ fn forward<T: TxQueue>(
     let mut hop = [Hop { mac: Mac([0; 6]), port: 0, reachable: false }; BURST];
     let mut direct = Lane::new();
     let mut tunnelled = Lane::new();
+    let lines = !lcore.parking.is_empty() && !lcore.replaying;
     for i in hits {
         let n = usize::from(*i);
         let line = &snap.servers[burst.server[n] as usize];
         hop[n] = lcore.hops.hop(line.hop);
-        if !hop[n].reachable {
+        if !hop[n].reachable || (lines && lcore.parking.has_line(line.hop)) {
             burst.verdict[n] = Verdict::Park;
         } else if burst.at[n].ttl <= 1 {
             burst.verdict[n] = time_exceeded(burst, lcore, snap, *i, now);

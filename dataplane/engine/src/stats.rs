@@ -3,10 +3,9 @@
 //! A [`Counter`] is an atomic only so that another thread may read it; its single writer uses a
 //! plain load and store, never a locked instruction. Nothing on an lcore sums or formats.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use crossbeam::utils::CachePadded;
 
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::verdict::DropReason;
 
 /// A number with one writer. Read by any thread, at most a moment old.

@@ -6,15 +6,17 @@
 use std::sync::Arc;
 
 use crate::burst::Burst;
-use crate::frame::{Frame, FramePool, FrameVec};
+use crate::conn::table::ConnTable;
+use crate::frame::{BURST, Frame, FramePool, FrameVec};
 use crate::lcore::{EVENT_RESERVE, Lcore, LcoreParts, due};
-use crate::mailbox::{ArpOrder, ConnRow, Event, LcoreEnd, Order, Query};
+use crate::mailbox::{ArpOrder, ConnRow, Event, Held, LcoreEnd, Order, Query};
 use crate::neigh::PortId;
 use crate::owner::Handed;
 use crate::parking::Leaving;
 use crate::pipeline;
 use crate::queue::{RxQueue, TxQueue};
 use crate::reply;
+use crate::ring::Consumer;
 use crate::snapshot::Snapshot;
 use crate::stats::LcoreBoard;
 use crate::ticks::Ticks;
@@ -35,10 +37,8 @@ pub struct Worker<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> {
     inlets: Vec<R>,
     pool: P,
     lcore: Lcore<T>,
-    orders: rtrb::Consumer<Order>,
-    snapshot: Arc<Snapshot>,
-    /// A snapshot that could not be sent home yet. While it is here no order is taken.
-    homeless: Option<Arc<Snapshot>>,
+    orders: Consumer<Order>,
+    held: Held,
     query: Option<Listing>,
     burst: Burst<R::F>,
     fresh: FrameVec<R::F>,
@@ -66,8 +66,7 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
             pool,
             lcore: Lcore::new(parts, mail.events),
             orders: mail.orders,
-            snapshot,
-            homeless: None,
+            held: Held::new(snapshot),
             query: None,
             burst: Burst::default(),
             fresh: FrameVec::new(),
@@ -80,6 +79,18 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
         &self.lcore.board
     }
 
+    /// What this lcore tracks.
+    #[must_use]
+    pub const fn table(&self) -> &ConnTable {
+        &self.lcore.table
+    }
+
+    /// How many frames other lcores have handed over that were not taken over yet.
+    #[must_use]
+    pub fn inbound(&self) -> usize {
+        self.lcore.peers.waiting()
+    }
+
     /// One turn. Returns whether there was work.
     pub fn turn(&mut self, now: Ticks) -> bool {
         let mail = self.read_mail();
@@ -87,7 +98,7 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
         let taken = self.take_over(now);
         let retried = self.retry_parked(now);
         let sent = self.send();
-        let snap = &self.snapshot;
+        let snap = &self.held.snapshot;
         let visited = self.lcore.expire(snap, now, TIMERS_PER_TURN);
         let listed = self.list(now);
         let busy = mail || received || taken || retried || sent || visited > 0 || listed;
@@ -102,9 +113,8 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
     }
 
     fn read_mail(&mut self) -> bool {
-        self.send_home();
         let mut read = 0;
-        while self.homeless.is_none() && read < ORDERS_PER_TURN {
+        while self.held.send_home(&mut self.lcore.events) && read < ORDERS_PER_TURN {
             let Ok(order) = self.orders.pop() else { break };
             read += 1;
             match order {
@@ -119,26 +129,14 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
     }
 
     fn adopt(&mut self, new: Arc<Snapshot>) {
-        let version = new.version;
-        self.homeless = Some(std::mem::replace(&mut self.snapshot, new));
-        self.lcore.board.stats.snapshot.set(version);
-        self.send_home();
-    }
-
-    /// The control thread drops what an lcore leaves; an lcore frees no snapshot.
-    fn send_home(&mut self) {
-        if let Some(old) = self.homeless.take()
-            && let Err(rtrb::PushError::Full(Event::Retired(old))) =
-                self.lcore.events.push(Event::Retired(old))
-        {
-            self.homeless = Some(old);
-        }
+        self.lcore.board.stats.snapshot.set(new.version);
+        self.held.adopt(new, &mut self.lcore.events);
     }
 
     fn originate(&mut self, order: ArpOrder) {
         let port = usize::from(order.port);
         let (Some(facts), Some(outlet)) =
-            (self.snapshot.ports.get(port), self.lcore.outlets.get_mut(port))
+            (self.held.snapshot.ports.get(port), self.lcore.outlets.get_mut(port))
         else {
             return;
         };
@@ -194,9 +192,17 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
     /// Packets whose next hop is known by now go through the pipeline again.
     fn retry_parked(&mut self, now: Ticks) -> bool {
         let mut any = false;
-        for _ in 0..self.lcore.parking.len().min(crate::frame::BURST) {
-            let hops = Arc::clone(&self.lcore.hops);
-            let Some(leaving) = self.lcore.parking.leave(&hops, now) else { continue };
+        let mut hops = self.lcore.parking.hops();
+        for _ in 0..BURST {
+            if hops == 0 {
+                break;
+            }
+            let Lcore { parking, hops: known, .. } = &mut self.lcore;
+            let Some(leaving) = parking.leave(known, now) else {
+                hops -= 1;
+                continue;
+            };
+            hops = hops.min(parking.hops());
             any = true;
             self.lcore.board.stats.unparked.add(1);
             match leaving {
@@ -216,7 +222,7 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
     }
 
     fn run(&mut self, now: Ticks) {
-        pipeline::run(&mut self.burst, &mut self.lcore, &self.snapshot, now);
+        pipeline::run(&mut self.burst, &mut self.lcore, &self.held.snapshot, now);
     }
 
     fn send(&mut self) -> bool {
@@ -250,7 +256,9 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
                 break;
             };
             for conn in conns {
-                let Some(row) = row(&listing.query, conn, &self.snapshot, now) else { continue };
+                let Some(row) = row(&listing.query, conn, &self.held.snapshot, now) else {
+                    continue;
+                };
                 listing.rows += 1;
                 let pushed = self.lcore.events.push(Event::Conn(row));
                 debug_assert!(pushed.is_ok(), "room was asked for");
