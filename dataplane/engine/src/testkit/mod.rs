@@ -6,9 +6,11 @@
 pub mod craft;
 pub mod heap_frame;
 pub mod mem_queue;
+pub mod world;
 
 pub use heap_frame::{HeapFrame, HeapPool};
 pub use mem_queue::MemQueue;
+pub use world::World;
 
 /// Zeroed memory for a [`crate::conn::table::ConnTable`], aligned as it wants, for ever.
 #[must_use]
