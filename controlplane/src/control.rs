@@ -334,6 +334,13 @@ impl Control {
         let idle = |slot, generation| collector.counts(slot, generation) == Default::default();
         let freed = self.store.reclaim(applied, idle);
         self.collector.settle(&freed);
+        let lines = &self.publisher.current().servers;
+        let gone = freed.slots.iter().filter_map(|(slot, _)| lines.get(*slot as usize));
+        gone.filter(|line| line.in_use).for_each(|line| self.compiler.hops.release(line.hop));
+        if !freed.slots.is_empty() {
+            // Nobody is asked for whom no server needs; the number waits for the next snapshot.
+            self.neighbours.follow(self.compiler.hops.in_use(), &self.setup.hops, self.now_ms);
+        }
         self.compiler.hops.reclaim(applied);
     }
 

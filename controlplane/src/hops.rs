@@ -78,6 +78,13 @@ impl Hops {
         }
     }
 
+    /// One server less is behind a hop, between two snapshots: its slot became free.
+    pub fn release(&mut self, id: HopId) {
+        if let Some(numbered) = self.numbered.get_mut(&id) {
+            numbered.servers = numbered.servers.saturating_sub(1);
+        }
+    }
+
     /// Begins the making of a snapshot.
     pub fn begin(&mut self) {
         self.numbered.values_mut().for_each(|n| n.servers = 0);
@@ -98,7 +105,7 @@ impl Hops {
 
     /// Those in use, with the number of servers behind each.
     pub fn in_use(&self) -> impl Iterator<Item = (HopId, NextHop, usize)> {
-        let used = self.numbered.iter().filter(|(_, n)| n.unused_since.is_none());
+        let used = self.numbered.iter().filter(|(_, n)| n.servers > 0);
         used.map(|(id, n)| (*id, n.hop, n.servers))
     }
 }

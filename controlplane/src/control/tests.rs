@@ -235,9 +235,11 @@ fn counters_stay_with_their_server_and_totals_with_the_service() {
     rig.settle();
     let memory = rig.control.memory();
     assert_eq!(memory.server_slots, 2, "a connection lives");
+    assert_eq!(rig.control.neighbours().len(), 2, "and needs its next hop");
     rig.lcores[0].board.servers[0].change(0, 0, -1, 0);
     rig.settle();
     assert_eq!(rig.control.memory().server_slots, 1);
+    assert_eq!(rig.control.neighbours().len(), 1);
     let spec = ServerSpec::new(IpAddr::from([10, 0, 0, 13]));
     let _ = rig.apply(Change::AddServer { service: web().into(), server: spec });
     rig.settle();
