@@ -109,7 +109,7 @@ impl Compiler {
         if let Some(table) = self.fallbacks.get(&places).and_then(Weak::upgrade) {
             return table;
         }
-        let table = Arc::new(Maglev::fallback(pool));
+        let table = Arc::new(Maglev::fallback(pool, self.mh_key));
         self.fallbacks.insert(places, Arc::downgrade(&table));
         table
     }

@@ -1,7 +1,9 @@
 //! From settings to started ports: EAL, one pool of buffers, queues for the lcores.
 
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use config::Settings;
@@ -95,6 +97,7 @@ fn start_eal(settings: &Settings, args: &Args, devices: &[Device], size: PoolSiz
         hugepages,
         memory_mb: u32::try_from(wanted >> 20).context("dpdk.memory")?.max(64),
         devices: devices.to_vec(),
+        file_prefix: file_prefix(&settings.director.socket),
         plugins: dpdk.plugins.iter().chain(&args.plugins).cloned().collect(),
         args: dpdk.args.iter().chain(&args.eal_args).cloned().collect(),
         log_level: match args.verbose {
@@ -115,6 +118,14 @@ fn start_eal(settings: &Settings, args: &Args, devices: &[Device], size: PoolSiz
     }
     info!("{}", eal.version());
     Ok(eal)
+}
+
+/// EAL's name on this machine. By the control socket, which only one director can have: so a
+/// director that was killed leaves nothing that its successor does not find and use.
+fn file_prefix(socket: &Path) -> String {
+    let mut hasher = DefaultHasher::new();
+    socket.hash(&mut hasher);
+    format!("sluice-{:016x}", hasher.finish())
 }
 
 /// A core for everything that does not poll: the first that the process may use and no lcore has.

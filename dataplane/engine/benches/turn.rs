@@ -95,7 +95,7 @@ fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         id: 0,
         key: ServiceKey { proto: L4Proto::Tcp, addr: VIP, port: 80 },
         scheduler: Scheduler::build(SchedulerKind::ALL[0], &pool, SchedFlags::default()),
-        fallback: Arc::new(Maglev::fallback(&pool)),
+        fallback: Arc::new(Maglev::fallback(&pool, None)),
         stray: StrayPolicy::Reset,
         pool,
     };

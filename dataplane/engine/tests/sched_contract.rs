@@ -221,7 +221,7 @@ fn maglev_moves_hardly_more_than_the_clients_of_who_leaves() {
 #[test]
 fn the_fallback_moves_only_the_clients_of_who_is_down() {
     let pool = pool(&[1, 2, 3, 1]);
-    let maglev = Maglev::fallback(&pool);
+    let maglev = Maglev::fallback(&pool, None);
     let before = homes(&maglev, &pool, &[]);
     let after = homes(&maglev, &pool, &[2]);
     for (before, after) in before.iter().zip(&after) {
@@ -241,6 +241,6 @@ fn keyed_tables_agree_whatever_the_order_of_adding() {
         back.add(PoolServer { seq, ..*server });
     }
     assert!(!forth.same_members(&back) && forth.same_members(&pool(&[1, 2, 3, 4])));
-    let (one, other) = (Maglev::fallback(&forth), Maglev::fallback(&back));
+    let (one, other) = (Maglev::fallback(&forth, None), Maglev::fallback(&back, None));
     assert_eq!(homes(&one, &forth, &[1]), homes(&other, &back, &[1]));
 }

@@ -67,13 +67,14 @@ impl Schedule for Maglev {
 
 impl Maglev {
     /// The hash for flows that get no entry: over address and port, a place whose server is not
-    /// eligible gives way. The same on all directors with the same pool.
+    /// eligible gives way. The same on all directors with the same pool and key; without a key all
+    /// directors agree, and strangers can compute it too.
     #[must_use]
-    pub fn fallback(pool: &Pool) -> Self {
+    pub fn fallback(pool: &Pool, key: Option<[u8; 16]>) -> Self {
         let flags = SchedFlags {
             mh_port: true,
             mh_fallback: true,
-            mh_key: Some(FALLBACK_KEY),
+            mh_key: Some(key.unwrap_or(PUBLIC_KEY)),
             mh_size: Some(DEFAULT_SIZE),
         };
         Self::build(pool, flags)
@@ -254,5 +255,5 @@ const KEYED_PROBES: u32 = 64;
 /// LVS's two keys; each is both halves of a SipHash key.
 const KERNEL_KEYS: [u64; 2] = [2_654_435_761, 2_654_446_892];
 
-/// Public: all directors must agree without being told a secret.
-const FALLBACK_KEY: [u8; 16] = *b"sluice fallback\0";
+/// For directors that were told no secret: they must agree all the same.
+const PUBLIC_KEY: [u8; 16] = *b"sluice fallback\0";

@@ -232,7 +232,7 @@ fn compile(plan: &ServicePlan, id: u16, pool: Pool) -> Service {
         id,
         key: ServiceKey { proto, addr: Addr::from(*plan.vip.ip()), port: plan.vip.port() },
         scheduler: Scheduler::build(kind, &pool, SchedFlags::default()),
-        fallback: Arc::new(Maglev::fallback(&pool)),
+        fallback: Arc::new(Maglev::fallback(&pool, None)),
         stray: if plan.silent { StrayPolicy::Drop } else { StrayPolicy::Reset },
         pool,
     }
