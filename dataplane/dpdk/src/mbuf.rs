@@ -73,7 +73,7 @@ impl Mbuf {
     /// Writes both lengths: a frame has one segment.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "callers stay within a u16 buffer length")]
-    fn put_len(&mut self, len: usize) {
+    pub(crate) fn put_len(&mut self, len: usize) {
         self.put(SLUICE_OFF_DATA_LEN, len as u16);
         self.put(SLUICE_OFF_PKT_LEN, len as u32);
     }

@@ -8,8 +8,9 @@ use crate::{
 use dpdk_sys::{
     RTE_MEMPOOL_CACHE_MAX_SIZE, RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY, rte_mempool,
     rte_mempool_in_use_count, rte_pktmbuf_pool_create, sluice_pktmbuf_alloc,
+    sluice_pktmbuf_alloc_bulk,
 };
-use engine::frame::{Frame, FramePool};
+use engine::frame::{Frame, FramePool, FrameVec};
 use std::{
     ffi::CString,
     ptr::NonNull,
@@ -112,6 +113,31 @@ impl Mempool {
     #[must_use]
     pub fn frame_len(&self) -> u16 {
         self.frame_len
+    }
+
+    /// Adds `count` frames of `len` bytes to `into`, all or none; says whether it did. They hold
+    /// what the buffers held last: the caller writes every byte that counts. For whoever makes
+    /// frames at the rate of a device.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "a burst is 32")]
+    pub fn alloc_bulk(&mut self, into: &mut FrameVec<Mbuf>, count: usize, len: usize) -> bool {
+        let before = into.len();
+        if len > usize::from(self.frame_len) || count > into.remaining_capacity() {
+            return false;
+        }
+        // SAFETY: the pool is alive; the vector has room for `count` more, and `Mbuf` is a
+        // transparent pointer; buffers that the pool gives belong to the caller alone.
+        unsafe {
+            let room = into.as_mut_ptr().add(before).cast();
+            if sluice_pktmbuf_alloc_bulk(self.as_ptr(), room, count as u32) != 0 {
+                return false;
+            }
+            into.set_len(before + count);
+        }
+        for frame in &mut into[before..] {
+            frame.put_len(len);
+        }
+        true
     }
 
     /// For the calls of DPDK that want it.

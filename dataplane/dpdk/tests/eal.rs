@@ -147,6 +147,13 @@ fn frames_grow_and_shrink(pool: &Mempool) {
     assert_eq!(pool.in_use(), 1);
     drop(frame);
 
+    let mut burst = FrameVec::new();
+    assert!(pool.alloc_bulk(&mut burst, 30, 64) && burst.iter().all(|f| f.bytes().len() == 64));
+    assert!(!pool.alloc_bulk(&mut burst, 3, 64), "more than there is room for");
+    assert!(!pool.alloc_bulk(&mut burst, 1, 2049), "longer than a buffer");
+    assert_eq!((burst.len(), pool.in_use()), (30, 30));
+    Mbuf::free_bulk(&mut burst);
+
     let mut all: Vec<Mbuf> = std::iter::from_fn(|| pool.alloc(1)).collect();
     assert_eq!(all.len(), 1023, "an empty pool says so");
     let mut some: FrameVec<Mbuf> = all.drain(..32).collect();
