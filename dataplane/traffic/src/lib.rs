@@ -1,0 +1,16 @@
+//! Traffic as it should be, made in process: where frames come from, where they go, what they cost.
+//!
+//! ```text
+//!  Mempool ─► Source ─► whatever is measured ─► Sink ─► Mempool
+//! ```
+//! [`source::Source`] and [`sink::Sink`] are the engine's queues, so the very worker of the daemon
+//! runs between them. Frames are real mbufs and real TCP headers; flows are numbers, from which
+//! address and port follow without a table. The pool's cache hands out last what came back last, so
+//! some 32 buffers circulate and stay in the nearest cache: what is measured is the work on packets,
+//! not the memory of a device's ring. A real device adds its own cost to every figure alike.
+
+pub mod cost;
+pub mod order;
+pub mod sink;
+pub mod source;
+pub mod template;
