@@ -289,22 +289,27 @@ fn two_requests_in_one_write_get_two_answers() {
     assert!(rest.is_empty());
 }
 
-proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(40))]
-
-    /// Whatever is sent, each line gets one answer, and the next client is served.
-    #[test]
-    fn any_bytes_get_one_answer_a_line(
-        mut bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 1..4_000)
-    ) {
-        static DIRECTOR: std::sync::LazyLock<Director> = std::sync::LazyLock::new(Director::start);
+/// Whatever is sent, each line gets one answer, and the next client is served.
+#[test]
+fn any_bytes_get_one_answer_a_line() {
+    use proptest::prelude::{ProptestConfig, any};
+    let director = Director::start();
+    let lines = proptest::collection::vec(any::<u8>(), 1..4_000);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 40,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let outcome = runner.run(&lines, |mut bytes| {
         bytes.push(b'\n');
-        let mut talk = DIRECTOR.connect();
+        let mut talk = director.connect();
         talk.send(&bytes);
         for _ in 0..bytes.iter().filter(|b| **b == b'\n').count() {
             let answer = talk.answer().expect("an answer to each line");
             proptest::prop_assert!(answer["error"]["data"]["code"].is_string());
         }
-        alive(&DIRECTOR);
-    }
+        alive(&director);
+        Ok(())
+    });
+    outcome.unwrap();
 }
