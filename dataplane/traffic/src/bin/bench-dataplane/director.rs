@@ -195,7 +195,7 @@ fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         id: 0,
         key: ServiceKey { proto: L4Proto::Tcp, addr: vip, port: TARGET.port },
         scheduler: Scheduler::build(SchedulerKind::Wlc, &pool, SchedFlags::default()),
-        fallback: Arc::new(Maglev::fallback(&pool)),
+        fallback: Arc::new(Maglev::fallback(&pool, None)),
         pool,
         stray: StrayPolicy::Reset,
     };
