@@ -256,7 +256,13 @@ fn begin<T: TxQueue>(
     let arrival = Arrival { key: &at.key, family: at.family, who: lcore.who };
     let load = LoadView::new(&lcore.live, &lcore.board);
     let cursor = &mut lcore.cursors[usize::from(service.id)];
-    let Some(pick) = service.scheduler.pick(&service.pool, arrival, cursor, load) else {
+    // It may be a flow that got no entry before: it stays where the hash sent it.
+    let pick = if now < lcore.stateless_until[usize::from(service.id)] {
+        service.fallback.pick_stateless(&service.pool, &at.key, at.family, load)
+    } else {
+        service.scheduler.pick(&service.pool, arrival, cursor, load)
+    };
+    let Some(pick) = pick else {
         lcore.board.services[usize::from(service.id)].no_server.add(1);
         return Err(unreachable(burst, lcore, i, now));
     };

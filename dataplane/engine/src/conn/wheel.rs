@@ -59,6 +59,10 @@ impl Wheel<'_> {
     /// The next entry that is due for a visit at `now`, taken out of its slot; `None` when the
     /// wheel has caught up.
     pub(super) fn next_due(&mut self, now: Ticks) -> Option<u32> {
+        // Behind by more than a round (a table taken over, a clock that jumped): every slot is due
+        // once, and that is all there is.
+        let round = (now.0 / SLOT_TICKS).saturating_sub(SLOTS as u64 - 1);
+        *self.turned = round.max(*self.turned);
         while *self.turned * SLOT_TICKS <= now.0 {
             let id = self.heads[*self.turned as usize % SLOTS];
             if id != 0 {
