@@ -291,7 +291,8 @@ impl World {
         stray: StrayPolicy,
     ) -> u16 {
         let pool = Pool::default();
-        let (fallback, fallback_of) = (Arc::new(Maglev::fallback(&pool)), pool.clone());
+        let (fallback, fallback_of) =
+            (Arc::new(Maglev::fallback(&pool, flags.mh_key)), pool.clone());
         self.services.push(KnownService { key, kind, flags, stray, pool, fallback, fallback_of });
         u16::try_from(self.services.len() - 1).expect("few services")
     }
@@ -423,7 +424,7 @@ fn compile(
 impl KnownService {
     fn compile(&mut self, id: usize) -> Service {
         if !self.pool.same_members(&self.fallback_of) {
-            self.fallback = Arc::new(Maglev::fallback(&self.pool));
+            self.fallback = Arc::new(Maglev::fallback(&self.pool, self.flags.mh_key));
             self.fallback_of = self.pool.clone();
         }
         Service {
