@@ -218,3 +218,22 @@ fn a_full_hand_over_ring_is_counted() {
     assert_eq!(w.totals().taken_over, ring as u64);
     assert_eq!(w.pool.live(), 0);
 }
+
+/// Who comes when the address is known does not overtake those who waited for it.
+#[test]
+fn packets_that_waited_keep_their_order() {
+    let mut w = world(1, ROOMY, Timeouts::default());
+    service(&mut w, L4Proto::Udp, SchedulerKind::Rr, 53, &[1]);
+    w.publish();
+    w.set_known(0, false);
+    let client = Client::nth(1, 53, L4Proto::Udp);
+    (0..10).for_each(|n| send(&mut w, 0, &client.packet("", n)));
+    w.turn();
+    w.set_known(0, true);
+    (10..14).for_each(|n| send(&mut w, 0, &client.packet("", n)));
+    settle(&mut w);
+    let number =
+        |(_, out)| if let Out::Forwarded { number, .. } = out { Some(number) } else { None };
+    let went: Vec<_> = drain(&mut w).into_iter().filter_map(number).collect();
+    assert_eq!(went, (0..14).collect::<Vec<_>>());
+}
