@@ -58,8 +58,8 @@ pub struct Lcore<T: TxQueue> {
     pub(crate) events: Producer<Event>,
     /// By service: the state of its scheduler.
     pub(crate) cursors: Box<[Cursor]>,
-    /// By service: until then a packet without an entry may belong to a flow that never got one.
-    pub(crate) stateless_until: Box<[Ticks]>,
+    /// By service: when a flow found no room last. Flows without entries may live since then.
+    pub(crate) refused: Box<[Option<Ticks>]>,
     /// The burst consists of packets that waited for a next hop, and were looked up before.
     pub(crate) replaying: bool,
 }
@@ -80,7 +80,7 @@ impl<T: TxQueue> Lcore<T> {
             limits: Limits::default(),
             events,
             cursors: vec![Cursor::default(); services].into(),
-            stateless_until: vec![Ticks(0); services].into(),
+            refused: vec![None; services].into(),
             replaying: false,
         }
     }

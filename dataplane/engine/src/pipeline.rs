@@ -247,17 +247,17 @@ fn begin<T: TxQueue>(
             return Err(Verdict::Drop(DropReason::SynAck));
         }
         if at.tcp_flags & (SYN | RST | FIN) != SYN {
-            return stray(burst, lcore, service, i, now);
+            return stray(burst, lcore, snap, service, i, now);
         }
     }
     if at.ttl <= 1 {
         return Err(time_exceeded(burst, lcore, snap, i, now));
     }
     let arrival = Arrival { key: &at.key, family: at.family, who: lcore.who };
+    let stateless_flow = may_be_stateless(lcore, snap, service, &at, now);
     let load = LoadView::new(&lcore.live, &lcore.board);
     let cursor = &mut lcore.cursors[usize::from(service.id)];
-    // It may be a flow that got no entry before: it stays where the hash sent it.
-    let pick = if now < lcore.stateless_until[usize::from(service.id)] {
+    let pick = if stateless_flow {
         service.fallback.pick_stateless(&service.pool, &at.key, at.family, load)
     } else {
         service.scheduler.pick(&service.pool, arrival, cursor, load)
@@ -270,8 +270,7 @@ fn begin<T: TxQueue>(
     if insert(lcore, snap, service, &at, hash, slot, now) {
         return Ok(slot);
     }
-    let idle = if at.kind == Kind::Udp { snap.timeouts.udp } else { snap.timeouts.tcp };
-    lcore.stateless_until[usize::from(service.id)] = now + TickSpan::from_secs(idle.into());
+    lcore.refused[usize::from(service.id)] = Some(now);
     stateless(lcore, service, &at).ok_or(Verdict::Drop(DropReason::NoServer))
 }
 
@@ -303,6 +302,28 @@ fn insert<T: TxQueue>(
     true
 }
 
+/// For how long a SYN may be the repetition of one that got no entry: TCP repeats it after 1, 3 and
+/// 7 s (RFC 6298). Later ones are new, and least connections counts again.
+const SYN_REPEATS: TickSpan = TickSpan::from_secs(8);
+
+/// Whether a packet without an entry may belong to a flow that found no room: then it must stay
+/// where the hash sent that flow, even if there is room now.
+fn may_be_stateless<T: TxQueue>(
+    lcore: &Lcore<T>,
+    snap: &Snapshot,
+    service: &Service,
+    at: &Parsed,
+    now: Ticks,
+) -> bool {
+    let Some(refused) = lcore.refused[usize::from(service.id)] else { return false };
+    let lives = match at.kind {
+        Kind::Udp => TickSpan::from_secs(snap.timeouts.udp.into()),
+        _ if at.tcp_flags & SYN != 0 => SYN_REPEATS,
+        _ => TickSpan::from_secs(snap.timeouts.tcp.into()),
+    };
+    now < refused + lives
+}
+
 /// The server that the service's consistent hash names: for flows that have no entry.
 fn stateless<T: TxQueue>(lcore: &mut Lcore<T>, service: &Service, at: &Parsed) -> Option<u32> {
     let load = LoadView::new(&lcore.live, &lcore.board);
@@ -317,12 +338,13 @@ fn stateless<T: TxQueue>(lcore: &mut Lcore<T>, service: &Service, at: &Parsed) -
 fn stray<T: TxQueue>(
     burst: &mut Burst<T::F>,
     lcore: &mut Lcore<T>,
+    snap: &Snapshot,
     service: &Service,
     i: u8,
     now: Ticks,
 ) -> Result<u32, Verdict> {
     let at = burst.at[usize::from(i)];
-    if now < lcore.stateless_until[usize::from(service.id)]
+    if may_be_stateless(lcore, snap, service, &at, now)
         && let Some(server) = stateless(lcore, service, &at)
     {
         return Ok(server);
