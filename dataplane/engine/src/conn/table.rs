@@ -33,6 +33,8 @@ const DIRECTION: u32 = 1 << 31;
 const WAYS: usize = 8;
 /// Entries per bucket when the table is full.
 const LOAD: usize = 3;
+/// Ended entries that are released together, each with its bucket on the way.
+const ENDED: usize = 16;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
@@ -250,14 +252,26 @@ impl ConnTable {
         budget: usize,
         mut judge: impl FnMut(&Conn) -> Fate,
     ) -> usize {
-        for visited in 0..budget {
-            let Some(id) = self.wheel().next_due(now) else { return visited };
+        let mut ended = [(0, FlowHash::default()); ENDED];
+        let (mut visited, mut count) = (0, 0);
+        while visited < budget {
+            let Some(id) = self.wheel().next_due(now) else { break };
+            visited += 1;
             match judge(&self.entries[id as usize]) {
                 Fate::Until(due) => self.wheel().arm(id, due),
-                Fate::End(hash) => self.release(id, hash),
+                Fate::End(hash) => {
+                    self.prefetch_bucket(hash);
+                    ended[count] = (id, hash);
+                    count += 1;
+                }
+            }
+            if count == ENDED {
+                ended.iter().for_each(|(id, hash)| self.release(*id, *hash));
+                count = 0;
             }
         }
-        budget
+        ended[..count].iter().for_each(|(id, hash)| self.release(*id, *hash));
+        visited
     }
 
     /// The live connections of one bucket, each in exactly one bucket; `None` past the last one.
