@@ -5,7 +5,7 @@
 
 use crossbeam::utils::CachePadded;
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, own};
 use crate::verdict::DropReason;
 
 /// A number with one writer. Read by any thread, at most a moment old.
@@ -16,7 +16,7 @@ impl Counter {
     /// Adds `n`. Only the one writer may call this.
     #[inline(always)]
     pub fn add(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        self.0.store(own!(self.0).wrapping_add(n), Ordering::Relaxed);
     }
 
     /// Replaces the value. Only the one writer may call this.
@@ -202,13 +202,13 @@ impl ServerCounters {
         if generation != current {
             return;
         }
-        if self.generation.load(Ordering::Relaxed) != u32::from(generation) {
+        if own!(self.generation) != u32::from(generation) {
             self.active.store(0, Ordering::Relaxed);
             self.inactive.store(0, Ordering::Relaxed);
             self.generation.store(u32::from(generation), Ordering::Release);
         }
         let shift = |cell: &AtomicU32, by: i32| {
-            let old = cell.load(Ordering::Relaxed);
+            let old = own!(cell);
             debug_assert!(i64::from(old) + i64::from(by) >= 0, "a count fell below zero");
             cell.store(old.saturating_add_signed(by), Ordering::Relaxed);
         };
