@@ -38,7 +38,8 @@ const LATER_PORT: &[&str] = &["bond", "group", "vlan"];
 /// When it cannot be read, or says something that is not allowed.
 pub fn load(path: &Path) -> Result<Settings, LoadError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| LoadError(format!("{name}: {e}")))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| LoadError(format!("error: cannot read {name}: {e}")))?;
     parse(&text, &name)
 }
 

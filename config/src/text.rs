@@ -97,6 +97,12 @@ pub fn show_bytes(n: u64) -> String {
     shortest(n, 1024)
 }
 
+/// So many of something: `1 port`, `2 ports`.
+#[must_use]
+pub fn many(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 fn shortest(n: u64, unit: u64) -> String {
     for (power, suffix) in [(3, "G"), (2, "M"), (1, "k")] {
         let size = unit.pow(power);

@@ -95,7 +95,8 @@ impl Ctl {
             return self.print_json(applied);
         }
         let number = |key: &str| applied[key].as_u64().unwrap_or(0);
-        print(&format!("config #{} on {} lcores\n", number("config"), number("lcores")))
+        let lcores = config::text::many(number("lcores"), "lcore");
+        print(&format!("config #{} on {lcores}\n", number("config")))
     }
 
     /// Prints a document, with its version.
@@ -227,11 +228,30 @@ pub fn cli() -> clap::Command {
     command::tree(root)
 }
 
+/// What ipvsadm's options for services and servers are here.
+const INSTEAD: &[(&str, &str)] = &[
+    ("-t", "a service is named without -t: tcp 192.0.2.10:80"),
+    ("-u", "a service is named without -u: udp 192.0.2.10:53"),
+    ("-r", "a server is named without -r, after its service: tcp 192.0.2.10:80 10.0.0.11"),
+];
+
+/// Says what to write in place of ipvsadm's options. clap knows nothing better for an unknown option
+/// than to write `--` before it.
+fn words_instead(e: &mut clap::Error) {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(option)) = e.get(ContextKind::InvalidArg) else { return };
+    if let Some((_, tip)) = INSTEAD.iter().find(|(known, _)| option == known) {
+        let tips = vec![clap::builder::StyledStr::from(*tip)];
+        e.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+}
+
 /// Runs a command line; the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = match cli().try_get_matches_from(args) {
         Ok(matches) => matches,
-        Err(e) => {
+        Err(mut e) => {
+            words_instead(&mut e);
             let _ = e.print();
             return u8::try_from(e.exit_code()).unwrap_or(2);
         }

@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Result, bail};
 use config::Settings;
+use config::text::many;
 use dpdk::PoolSize;
 use engine::conn::table::ConnTable;
 use engine::live::LiveSlot;
@@ -41,7 +42,7 @@ pub(crate) fn lines(settings: &Settings, pool: PoolSize) -> Result<Vec<(String, 
     let slot = size_of::<ServerCounters>() + size_of::<LiveSlot>();
     let line = size_of::<ServerLine>() as u64 * 2;
     Ok(vec![
-        (format!("connection tables ({lcores} lcores)"), table * lcores),
+        (format!("connection tables ({})", many(lcores, "lcore")), table * lcores),
         ("packet buffers".to_owned(), pool.bytes()),
         ("server counters".to_owned(), servers * lcores * slot as u64),
         ("server lines, two snapshots".to_owned(), servers * line),

@@ -99,7 +99,7 @@ pub(crate) fn seeds(
             core: *core,
             who: Who { lcore, lcores },
             hasher: hasher.clone(),
-            table: table(settings, lcore)?,
+            table: table(settings, *core)?,
             board,
             live,
             hops: Arc::clone(hops),
@@ -122,12 +122,12 @@ fn policy(settings: &Settings, booted: &Booted) -> config::settings::Idle {
     policy
 }
 
-fn table(settings: &Settings, lcore: u16) -> Result<ConnTable> {
+fn table(settings: &Settings, core: u16) -> Result<ConnTable> {
     let capacity = budget::per_lcore(settings)?;
     let memory = zeroed_huge(ConnTable::bytes(capacity), Touch::Later)?;
-    info!("lcore {lcore}: table of {capacity} connections on {:?} pages", memory.pages);
+    info!("lcore {core}: table of {capacity} connections on {}", memory.pages);
     ConnTable::new(memory.bytes, capacity)
-        .map_err(|e| anyhow::anyhow!("connection table of lcore {lcore}: {e:?}"))
+        .map_err(|e| anyhow::anyhow!("connection table of lcore {core}: {e:?}"))
 }
 
 /// The handle of queue `lcore`, if there is one. Handles are taken from the front, in order.

@@ -18,6 +18,7 @@ use anyhow::{Context, Result};
 use args::Args;
 use clap::Parser;
 use config::Settings;
+use config::text::many;
 use controlplane::control::{Control, Setup};
 use controlplane::socket::Server;
 use controlplane::views::PortCounters;
@@ -67,10 +68,11 @@ fn main() -> ExitCode {
 fn summary(settings: &Settings) -> String {
     let servers: usize = settings.services.iter().map(|s| s.servers.len()).sum();
     format!(
-        "{} ports, {} lcores, {} services with {servers} servers",
-        settings.ports.len(),
-        settings.director.lcores.len(),
-        settings.services.len()
+        "{}, {}, {} with {}",
+        many(settings.ports.len() as u64, "port"),
+        many(settings.director.lcores.len() as u64, "lcore"),
+        many(settings.services.len() as u64, "service"),
+        many(servers as u64, "server")
     )
 }
 
@@ -105,8 +107,7 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
 
     let stop = Arc::new(AtomicBool::new(false));
     let (jobs, inbox) = crossbeam::channel::bounded(1024);
-    let socket = Server::start(&settings.director.socket, jobs.clone())
-        .with_context(|| format!("control socket {}", settings.director.socket.display()))?;
+    let socket = Server::start(&settings.director.socket, jobs.clone())?;
     let first = Arc::clone(control.snapshot());
     let threads = seeds
         .into_iter()
@@ -128,7 +129,10 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
     info!("ready: {}, socket {}", summary(&settings), settings.director.socket.display());
 
     let why = signals.wait(&boards, args.exit_when_idle, || {
-        control.is_finished() || threads.iter().any(dpdk::Lcore::is_finished)
+        let lcore_ended = threads.iter().any(dpdk::Lcore::is_finished);
+        // The control thread ends when a client says so, or in a panic.
+        let control_ended = control.is_finished().then_some("the control thread has ended");
+        if lcore_ended { Some("an lcore has ended") } else { control_ended }
     })?;
     info!("ending: {why}");
     drop(socket);
@@ -138,6 +142,7 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
         clean &= thread.join().is_ok();
     }
     clean &= control.join().is_ok();
+    info!("frames: {}", shutdown::summary(&boards));
     drop(jobs);
     drop(booted);
     anyhow::ensure!(clean, "a thread ended in a panic");

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use engine::stats::LcoreBoard;
+use engine::stats::{LcoreBoard, LcoreTotals};
+use engine::verdict::DropReason;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
@@ -24,12 +25,12 @@ impl Signals {
     }
 
     /// Waits until it is time to end, and says why. `idle`: the silence that ends it; `over`:
-    /// whether a thread has ended by itself.
+    /// which thread has ended by itself, if one has.
     pub(crate) fn wait(
         &self,
         boards: &[Arc<LcoreBoard>],
         idle: Option<Duration>,
-        over: impl Fn() -> bool,
+        over: impl Fn() -> Option<&'static str>,
     ) -> Result<String> {
         let mut silence = Silence::default();
         loop {
@@ -37,8 +38,8 @@ impl Signals {
                 let signal = i32::try_from(info.ssi_signo).unwrap_or(0);
                 return Ok(format!("{}", Signal::try_from(signal)?));
             }
-            if over() {
-                return Ok("told over the socket, or a thread has ended".to_owned());
+            if let Some(why) = over() {
+                return Ok(why.to_owned());
             }
             if let Some(idle) = idle
                 && silence.lasts(boards) >= idle
@@ -48,6 +49,25 @@ impl Signals {
             std::thread::sleep(WATCH);
         }
     }
+}
+
+/// What became of all frames, in one line: who ends on silence has nobody to ask afterwards.
+pub(crate) fn summary(boards: &[Arc<LcoreBoard>]) -> String {
+    let mut all = LcoreTotals::default();
+    for board in boards {
+        all.add(&board.stats.read());
+    }
+    let drops: Vec<_> = DropReason::ALL
+        .iter()
+        .zip(all.drops)
+        .filter(|(_, frames)| *frames > 0)
+        .map(|(why, frames)| format!("{why} {frames}"))
+        .collect();
+    let drops = if drops.is_empty() { "nothing".to_owned() } else { drops.join(", ") };
+    format!(
+        "received {}, forwarded {}, replied {}, punted {}, sent {}; dropped {drops}",
+        all.received, all.forwarded, all.replied, all.punted, all.sent
+    )
 }
 
 /// How long nothing has come in and nothing has waited.

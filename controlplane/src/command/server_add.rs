@@ -23,7 +23,8 @@ pub struct ServerAdd {
     #[arg(long, value_name = "TYPE")]
     tun_type: Option<TunType>,
     /// Its share of new connections
-    #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_WEIGHT)))]
+    #[arg(short, long, default_value_t = 1, value_parser = words::number(MAX_WEIGHT))]
+    #[arg(allow_negative_numbers = true)]
     weight: u32,
     /// Its name in commands and lists; the address if absent
     #[arg(long)]

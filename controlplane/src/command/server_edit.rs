@@ -23,7 +23,7 @@ pub struct ServerEdit {
     #[arg(long, value_name = "TYPE")]
     tun_type: Option<TunType>,
     /// Its share of new connections; 0 for none
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_WEIGHT)))]
+    #[arg(short, long, value_parser = words::number(MAX_WEIGHT), allow_negative_numbers = true)]
     weight: Option<u32>,
     /// Another name
     #[arg(long)]

@@ -35,7 +35,7 @@ impl Command for ServiceAdd {
     const METHOD: &'static str = "service.add";
     const EXAMPLES: &'static str = "
         sluicectl service add tcp 192.0.2.10:80 -s wlc --name web
-        sluicectl service add udp [2001:db8::10]:53 -s mh -b mh-port,mh-fallback --forward tunnel";
+        sluicectl service add udp 192.0.2.10:53 -s mh -b mh-port,mh-fallback --forward tunnel";
 
     fn change(self) -> Result<Change, Failed> {
         let ServiceRef::Endpoint(endpoint) = words::service(&self.service)? else {

@@ -1,19 +1,24 @@
 //! `timeouts set`.
 
+use config::load::MAX_TIMEOUT;
 use config::spec::Timeouts;
 
-use super::Command;
+use super::{Command, words};
 use crate::change::Change;
 use crate::ctl::Failed;
 
 /// Set the idle times after which connections end, in seconds; 0 keeps a value
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "sluicectl timeouts set TCP TCPFIN UDP")]
 pub struct TimeoutsSet {
     /// Established TCP
+    #[arg(value_parser = words::number(MAX_TIMEOUT), allow_negative_numbers = true)]
     tcp: u32,
     /// TCP after a FIN
+    #[arg(value_parser = words::number(MAX_TIMEOUT), allow_negative_numbers = true)]
     tcpfin: u32,
     /// UDP
+    #[arg(value_parser = words::number(MAX_TIMEOUT), allow_negative_numbers = true)]
     udp: u32,
 }
 

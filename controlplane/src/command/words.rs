@@ -33,7 +33,10 @@ impl OneOrAll {
 pub fn service(words: &[String]) -> Result<ServiceRef, Failed> {
     match service_and_more(words)? {
         (service, []) => Ok(service),
-        (_, [more, ..]) => Err(Failed::Usage(format!("{more:?} is one word too many"))),
+        (_, [_, ..]) => Err(Failed::Usage(format!(
+            "{:?} is no service: its name alone, or tcp or udp and ADDRESS:PORT",
+            words.join(" ")
+        ))),
     }
 }
 
@@ -112,6 +115,14 @@ pub const fn forward_word(forward: Forward) -> &'static str {
     match forward {
         Forward::Dr => "Route",
         Forward::Tunnel => "Tunnel",
+    }
+}
+
+/// Reads a whole number from 0 to `most`.
+pub fn number(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let within = text.parse().ok().filter(|n| *n <= most);
+        within.ok_or_else(|| format!("not a whole number from 0 to {most}"))
     }
 }
 

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use super::{Limits, Shared};
 use crate::change::{Refusal, RefusalCode};
-use crate::command::{Answer, Respond, Work, answer};
+use crate::command::director_stop::DirectorStop;
+use crate::command::zero::Zero;
+use crate::command::{Answer, Command, Respond, Work, answer};
 use crate::control::{Control, Job};
 use crate::lines::{Lines, Next, write_within};
 use crate::protocol::{self, Failure};
@@ -77,17 +79,21 @@ impl<'a> Client<'a> {
         let request = match protocol::decode(line) {
             Ok(request) => request,
             Err((id, failure)) => {
-                self.note("?", false, Err(&failure));
+                self.note("?", None, Err(&failure));
                 return (id, Err(failure));
             }
         };
         let (id, method) = (request.id.clone(), request.method.clone());
+        let what = brief(&request.params, line.len());
         let (changes, outcome) = match self.session.step(request, line.len(), Instant::now()) {
             Ok(Step::Answer(value)) => (false, Ok(value)),
-            Ok(Step::Work(work)) => (matches!(work, Work::Changes(_)), self.ask(work)),
+            Ok(Step::Work(work)) => {
+                let acts = matches!(work, Work::Changes(_)) || ACTS.contains(&method.as_str());
+                (acts, self.ask(work))
+            }
             Err(failure) => (false, Err(failure)),
         };
-        self.note(&method, changes, outcome.as_ref());
+        self.note(&method, changes.then_some(what), outcome.as_ref());
         (id, outcome)
     }
 
@@ -113,14 +119,28 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn note(&self, method: &str, changes: bool, outcome: Result<&Value, &Failure>) {
+    /// `changed`: what the request asked to change, if it did.
+    fn note(&self, method: &str, changed: Option<String>, outcome: Result<&Value, &Failure>) {
         let Peer { name, pid } = &self.peer;
-        match outcome {
-            Ok(_) if changes => tracing::info!(by = name, pid, method, "changed"),
-            Ok(_) => tracing::debug!(by = name, pid, method, "answered"),
-            Err(f) => tracing::debug!(by = name, pid, method, code = f.data.code, "refused: {f}"),
+        match (outcome, changed) {
+            (Ok(_), Some(what)) => tracing::info!(by = name, pid, method, %what, "changed"),
+            (Ok(_), None) => tracing::debug!(by = name, pid, method, "answered"),
+            (Err(f), _) => {
+                tracing::debug!(by = name, pid, method, code = f.data.code, "refused: {f}")
+            }
         }
     }
+}
+
+/// Methods that change no setting, but that somebody will ask about later.
+const ACTS: [&str; 2] = [DirectorStop::METHOD, Zero::METHOD];
+
+/// The longest request, in bytes, whose parameters the log repeats.
+const BRIEF: usize = 512;
+
+/// A request's parameters for the log. JSON has no raw control characters: it stays one line.
+fn brief(params: &Value, len: usize) -> String {
+    if len <= BRIEF { params.to_string() } else { format!("{len} bytes") }
 }
 
 fn carry_out(work: Work, control: &mut Control, by: &str, respond: Respond) {

@@ -25,6 +25,16 @@ pub enum Pages {
     Small,
 }
 
+impl std::fmt::Display for Pages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Huge => "reserved hugepages",
+            Self::Transparent => "transparent hugepages",
+            Self::Small => "pages of 4 KiB",
+        })
+    }
+}
+
 /// Whether memory is made present now or when it is first touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
