@@ -98,3 +98,22 @@ impl Silence {
         self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_sums_lcores_and_names_only_drops_that_were() {
+        let boards = [1, 2].map(|n| {
+            let board = LcoreBoard::new(1, 1);
+            board.stats.received.add(n);
+            board.stats.drops[DropReason::Stray as usize].add(n);
+            Arc::new(board)
+        });
+        let text = summary(&boards);
+        assert!(text.starts_with("received 3, forwarded 0, "), "{text}");
+        assert!(text.ends_with("; dropped stray 3"), "{text}");
+        assert!(summary(&[]).ends_with("; dropped nothing"));
+    }
+}
