@@ -90,6 +90,12 @@ impl<F: Frame> Burst<F> {
         }
     }
 
+    /// A frame that has not been taken, and the place for what its headers say.
+    #[inline(always)]
+    pub(crate) fn unread(&mut self, n: usize) -> (&F, &mut Parsed) {
+        (self.frames[n].as_ref().expect("nothing was taken yet"), &mut self.at[n])
+    }
+
     /// The frame at a position, which has not been taken.
     #[inline(always)]
     pub fn frame(&mut self, at: u8) -> &mut F {

@@ -42,6 +42,7 @@ pub enum Kind {
 /// one that a host may have; a TCP or UDP header is whole and its ports are not zero. The frame
 /// may be longer than the packet (Ethernet padding): the packet ends at `l3 + ip_len`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct Parsed {
     /// Who talks to whom. Without TCP or UDP the ports are zero and the protocol is the IP
     /// header's; for ARP all is zero.
@@ -77,17 +78,37 @@ impl Default for Parsed {
     }
 }
 
-/// Judges the headers of a frame that arrived on a port whose hardware address is `station`.
+/// Judges the headers of a frame that arrived on a port whose hardware address is `station`, and
+/// writes what they say into `into`, which without an error is whole and else of no meaning.
+///
+/// Into a place of the burst instead of by value: a value made of narrow stores is moved by wide
+/// loads, and a load that spans several stores waits for them, 15 cycles a packet.
 ///
 /// # Errors
 /// What happens to a frame that goes no further: [`Verdict::Punt`] if it carries neither IPv4 nor
 /// ARP, else [`Verdict::Drop`] with the reason.
-#[inline]
-pub fn parse<F: Frame>(frame: &F, station: Mac) -> Result<Parsed, Verdict> {
-    match fast(frame, station) {
-        Some(parsed) => Ok(parsed),
-        None => slow(frame.bytes(), station),
+#[inline(always)]
+pub fn parse_into<F: Frame>(frame: &F, station: Mac, into: &mut Parsed) -> Result<(), Verdict> {
+    if fast(frame, station, into).is_some() {
+        return Ok(());
     }
+    slow_into(frame.bytes(), station, into)
+}
+
+#[cold]
+#[inline(never)]
+fn slow_into(frame: &[u8], station: Mac, into: &mut Parsed) -> Result<(), Verdict> {
+    *into = slow(frame, station)?;
+    Ok(())
+}
+
+/// The same by value.
+///
+/// # Errors
+/// As [`parse_into`].
+pub fn parse<F: Frame>(frame: &F, station: Mac) -> Result<Parsed, Verdict> {
+    let mut parsed = Parsed::default();
+    parse_into(frame, station, &mut parsed).map(|()| parsed)
 }
 
 /// Header offsets of the common packet.
@@ -96,7 +117,7 @@ const L4: u16 = 34;
 
 /// The common packet, or `None` for anything else.
 #[inline(always)]
-fn fast<F: Frame>(frame: &F, station: Mac) -> Option<Parsed> {
+fn fast<F: Frame>(frame: &F, station: Mac, into: &mut Parsed) -> Option<()> {
     let h = frame.head::<54>()?;
     let word = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
     let quad = |at: usize| [h[at], h[at + 1], h[at + 2], h[at + 3]];
@@ -123,10 +144,12 @@ fn fast<F: Frame>(frame: &F, station: Mac) -> Option<Parsed> {
     // Two stores of eight bytes, as the hash loads them: a load that spans stores waits for them,
     // 13 cycles a packet.
     let ports = u64::from(u32::from_le_bytes(quad(34)));
-    let mut key = FlowKey([0; 40]);
-    key.0[..8].copy_from_slice(&h[26..34]);
-    key.0[8..16].copy_from_slice(&(ports | u64::from(proto) << 32).to_le_bytes());
-    Some(Parsed { key, family: Family::V4, kind, l3: L3, l4: L4, ip_len, ttl: h[22], tcp_flags })
+    into.key.0[..8].copy_from_slice(&h[26..34]);
+    into.key.0[8..16].copy_from_slice(&(ports | u64::from(proto) << 32).to_le_bytes());
+    into.key.0[16..].fill(0);
+    (into.family, into.kind, into.tcp_flags) = (Family::V4, kind, tcp_flags);
+    (into.l3, into.l4, into.ip_len, into.ttl) = (L3, L4, ip_len, h[22]);
+    Some(())
 }
 
 /// Whether a host may send from `src` to `dst`. Not from the destination itself: the "land" attack.
@@ -136,8 +159,6 @@ fn usable_source(src: [u8; 4], dst: [u8; 4]) -> bool {
 }
 
 /// Every rule, in order, with the name of what is wrong.
-#[cold]
-#[inline(never)]
 fn slow(frame: &[u8], station: Mac) -> Result<Parsed, Verdict> {
     let (eth, rest) = header::<Eth>(frame)?;
     let group_arp = eth.ethertype() == eth::ARP && eth.dst().is_group();

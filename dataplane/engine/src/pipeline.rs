@@ -56,19 +56,16 @@ fn parse<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &Lcore<T>, snap: &Snapshot)
     for i in positions(burst) {
         let n = usize::from(i);
         let station = snap.ports[usize::from(burst.port[n])].mac;
-        match crate::parse::parse(burst.frame(i), station) {
-            Ok(at) => {
-                if matches!(at.kind, Kind::Tcp | Kind::Udp) {
-                    let hash = lcore.hasher.hash(&at.key, at.family);
-                    lcore.table.prefetch_bucket(hash);
-                    burst.hash[n] = hash;
-                    flows.push(i);
-                } else {
-                    others.push(i);
-                }
-                burst.at[n] = at;
-            }
-            Err(verdict) => burst.verdict[n] = verdict,
+        let (frame, at) = burst.unread(n);
+        if let Err(verdict) = crate::parse::parse_into(frame, station, at) {
+            burst.verdict[n] = verdict;
+        } else if matches!(at.kind, Kind::Tcp | Kind::Udp) {
+            let hash = lcore.hasher.hash(&at.key, at.family);
+            lcore.table.prefetch_bucket(hash);
+            burst.hash[n] = hash;
+            flows.push(i);
+        } else {
+            others.push(i);
         }
     }
     (flows, others)
