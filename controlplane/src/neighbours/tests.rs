@@ -45,10 +45,13 @@ fn a_new_hop_is_asked_for_at_once_by_our_own_address() {
     let sender = Addr::v4([10, 0, 0, 1]);
     let target = Addr::v4([10, 0, 0, 2]);
     assert_eq!(orders, [ArpOrder { port: 3, sender, target, to: None }]);
-    assert!(!table.hop(ID).reachable);
+    assert!(!table.hop(ID).is_reachable());
     n.heard(heard(A, true), &table, 5);
     assert_eq!(state(&n), State::Reachable);
-    assert_eq!((table.hop(ID).mac, table.hop(ID).port, table.hop(ID).reachable), (A, 3, true));
+    assert_eq!(
+        (table.hop(ID).mac(), table.hop(ID).port(), table.hop(ID).is_reachable()),
+        (A, 3, true)
+    );
 }
 
 #[test]
@@ -84,12 +87,12 @@ fn an_ageing_hop_is_probed_and_stays_in_use_until_everybody_was_asked() {
     let broadcasts = asks(&mut n, &table, 32_500, 35_500);
     assert_eq!(broadcasts, [(33_000, None), (34_000, None), (35_000, None)]);
     assert_eq!(state(&n), State::Stale);
-    assert!(table.hop(ID).reachable);
+    assert!(table.hop(ID).is_reachable());
     asks(&mut n, &table, 35_500, 36_500);
     assert_eq!(state(&n), State::Failed);
-    assert!(!table.hop(ID).reachable);
+    assert!(!table.hop(ID).is_reachable());
     n.heard(heard(A, true), &table, 36_600);
-    assert!(table.hop(ID).reachable);
+    assert!(table.hop(ID).is_reachable());
 }
 
 #[test]
@@ -107,10 +110,10 @@ fn a_changed_mac_is_taken_over_at_once_and_asked_about() {
     let (mut n, table) = one(None);
     n.heard(heard(A, true), &table, 0);
     n.heard(heard(B, false), &table, 100);
-    assert_eq!(table.hop(ID).mac, B);
+    assert_eq!(table.hop(ID).mac(), B);
     assert_eq!(n.tick(&table, 100)[0].to, Some(B));
     n.heard(heard(A, false), &table, 200);
-    assert_eq!(table.hop(ID).mac, A);
+    assert_eq!(table.hop(ID).mac(), A);
     assert!(n.tick(&table, 200).is_empty(), "not twice in a second");
     assert_eq!(n.tick(&table, 1100)[0].to, Some(A));
 }
@@ -123,7 +126,7 @@ fn only_stations_that_we_want_count() {
     n.heard(heard(Mac::BROADCAST, true), &table, 0);
     n.heard(heard(Mac([0; 6]), true), &table, 0);
     assert_eq!(state(&n), State::Incomplete);
-    assert!(!table.hop(ID).reachable);
+    assert!(!table.hop(ID).is_reachable());
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn a_fixed_mac_is_neither_asked_for_nor_changed() {
     let (mut n, table) = one(Some(A));
     n.heard(heard(B, true), &table, 0);
     assert_eq!(asks(&mut n, &table, 0, 100_000), []);
-    assert_eq!((table.hop(ID).mac, state(&n)), (A, State::Permanent));
+    assert_eq!((table.hop(ID).mac(), state(&n)), (A, State::Permanent));
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn a_hop_keeps_what_is_known_while_it_is_named() {
     assert_eq!((n.list()[0].mac, n.list()[0].servers), (Some(A), 2));
     let other = NextHop { address: IpAddr::from([10, 0, 0, 7]), ..next_hop(None) };
     n.follow([(ID, other, 1)].into_iter(), &table, 20);
-    assert!(!table.hop(ID).reachable, "the number means another station now");
+    assert!(!table.hop(ID).is_reachable(), "the number means another station now");
 }
 
 #[test]
@@ -188,8 +191,8 @@ proptest! {
                 last = Some(now);
             }
             let known = n.list()[0];
-            prop_assert_eq!(table.hop(ID).reachable, known.mac.is_some());
-            prop_assert_eq!(known.mac.unwrap_or_default(), table.hop(ID).mac);
+            prop_assert_eq!(table.hop(ID).is_reachable(), known.mac.is_some());
+            prop_assert_eq!(known.mac.unwrap_or_default(), table.hop(ID).mac());
         }
     }
 }

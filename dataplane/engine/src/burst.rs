@@ -96,6 +96,12 @@ impl<F: Frame> Burst<F> {
         (self.frames[n].as_ref().expect("nothing was taken yet"), &mut self.at[n])
     }
 
+    /// A frame that has not been taken, and what its headers say.
+    #[inline(always)]
+    pub(crate) fn packet(&mut self, n: usize) -> (&mut F, &Parsed) {
+        (self.frames[n].as_mut().expect("a packet has one end"), &self.at[n])
+    }
+
     /// The frame at a position, which has not been taken.
     #[inline(always)]
     pub fn frame(&mut self, at: u8) -> &mut F {

@@ -11,6 +11,7 @@
 pub mod addr;
 pub mod burst;
 pub mod conn;
+mod cpu;
 pub mod flow;
 pub mod forward;
 pub mod frame;
@@ -25,7 +26,6 @@ pub mod parking;
 pub mod parse;
 pub mod pipeline;
 pub mod pool;
-mod prefetch;
 pub mod queue;
 mod registry;
 pub mod reply;

@@ -18,15 +18,32 @@ pub struct HopId(pub u32);
 /// Index of a port, in the order of the config.
 pub type PortId = u8;
 
-/// A next hop as an lcore sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hop {
-    /// The hardware address to send to; meaningless when `reachable` is false.
-    pub mac: Mac,
+/// A next hop as an lcore sees it: the word itself, so that a burst of them is eight bytes each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hop(u64);
+
+impl Hop {
+    /// The hardware address to send to; without meaning when it is not reachable.
+    #[inline(always)]
+    #[must_use]
+    pub const fn mac(self) -> Mac {
+        let b = self.0.to_be_bytes();
+        Mac([b[2], b[3], b[4], b[5], b[6], b[7]])
+    }
+
     /// The port to send from.
-    pub port: PortId,
+    #[inline(always)]
+    #[must_use]
+    pub const fn port(self) -> PortId {
+        self.0.to_be_bytes()[1]
+    }
+
     /// Whether the hardware address is known.
-    pub reachable: bool,
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_reachable(self) -> bool {
+        self.0 & REACHABLE != 0
+    }
 }
 
 /// All next hops. Written by the control thread only.
@@ -57,15 +74,8 @@ impl HopTable {
     /// What is known of a hop.
     #[inline(always)]
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "one byte is cut out")]
     pub fn hop(&self, id: HopId) -> Hop {
-        let word = self.0[id.0 as usize].load(Ordering::Relaxed);
-        let b = word.to_be_bytes();
-        Hop {
-            mac: Mac([b[2], b[3], b[4], b[5], b[6], b[7]]),
-            port: b[1],
-            reachable: word & REACHABLE != 0,
-        }
+        Hop(self.0[id.0 as usize].load(Ordering::Relaxed))
     }
 
     /// Says where a hop is. `None`: unknown (again). Control thread only.

@@ -130,7 +130,7 @@ impl<F: Frame> Parking<F> {
         let line = &mut self.lines[hop.0 as usize];
         let at = line.first;
         let place = &mut self.places[usize::from(at)];
-        let ready = hops.hop(hop).reachable;
+        let ready = hops.hop(hop).is_reachable();
         if !ready && now.since(place.since) < PATIENCE {
             self.hops.rotate_left(1);
             return None;

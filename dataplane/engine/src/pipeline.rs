@@ -9,7 +9,7 @@
 //! A hit touches its bucket, its entry, its server's line and its next hop's word; it looks up no
 //! service. Every packet ends in one verdict, which `settle` carries out and counts.
 
-use crate::addr::{Addr, Mac};
+use crate::addr::Addr;
 use crate::burst::{Burst, Lane};
 use crate::conn::entry::Conn;
 use crate::conn::table::ConnId;
@@ -132,6 +132,9 @@ fn track<T: TxQueue>(
     }
     conn.last_seen = now.low();
     let old = conn.state();
+    if old == ConnState::Established && at.tcp_flags & (SYN | FIN | RST) == 0 {
+        return Some(server);
+    }
     let new = old.after(TcpEvent::from_flags(at.tcp_flags));
     if at.tcp_flags & SYN != 0 && at.kind == Kind::Tcp {
         return track_syn(lcore, snap, id, at.tcp_flags, now);
@@ -447,7 +450,7 @@ fn forward<T: TxQueue>(
     hits: &Lane,
     now: Ticks,
 ) {
-    let mut hop = [Hop { mac: Mac([0; 6]), port: 0, reachable: false }; BURST];
+    let mut hop = [Hop::default(); BURST];
     let mut direct = Lane::new();
     let mut tunnelled = Lane::new();
     let lines = !lcore.parking.is_empty() && !lcore.replaying;
@@ -455,7 +458,7 @@ fn forward<T: TxQueue>(
         let n = usize::from(*i);
         let line = &snap.servers[burst.server[n] as usize];
         hop[n] = lcore.hops.hop(line.hop);
-        if !hop[n].reachable || (lines && lcore.parking.has_line(line.hop)) {
+        if !hop[n].is_reachable() || (lines && lcore.parking.has_line(line.hop)) {
             burst.verdict[n] = Verdict::Park;
         } else if burst.at[n].ttl <= 1 {
             burst.verdict[n] = time_exceeded(burst, lcore, snap, *i, now);
@@ -482,14 +485,17 @@ fn apply<T: TxQueue>(
 ) {
     for i in lane {
         let n = usize::from(*i);
-        let (at, slot) = (burst.at[n], burst.server[n] as usize);
-        let (line, out) = (&snap.servers[slot], &snap.ports[usize::from(hop[n].port)]);
-        burst.verdict[n] = match forwarder.apply(burst.frame(*i), &at, line, hop[n].mac, out) {
+        let (slot, hop) = (burst.server[n] as usize, hop[n]);
+        let (line, out) = (&snap.servers[slot], &snap.ports[usize::from(hop.port())]);
+        let (frame, at) = burst.packet(n);
+        let applied = forwarder.apply(frame, at, line, hop.mac(), out);
+        let bytes = u64::from(at.ip_len);
+        burst.verdict[n] = match applied {
             Ok(()) => {
-                burst.port[n] = hop[n].port;
+                burst.port[n] = hop.port();
                 let counters = &lcore.board.servers[slot];
                 counters.in_packets.add(1);
-                counters.in_bytes.add(u64::from(at.ip_len));
+                counters.in_bytes.add(bytes);
                 Verdict::Forward
             }
             Err(DropReason::TooBig) => too_big(burst, lcore, *i, line.mtu, forwarder, now),

@@ -146,7 +146,7 @@ fn a_hop_is_seen_whole() {
             written.set(HopId(0), 3, Some(Mac([3; 6])));
         });
         let hop = hops.hop(HopId(0));
-        let seen = (hop.reachable, hop.port, hop.mac.0[0], hop.mac.0[5]);
+        let seen = (hop.is_reachable(), hop.port(), hop.mac().0[0], hop.mac().0[5]);
         assert!(
             [(false, 0, 0, 0), (true, 1, 1, 1), (false, 2, 0, 0), (true, 3, 3, 3)].contains(&seen),
             "{seen:?}"

@@ -18,8 +18,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::entry::Conn;
 use super::wheel::{SLOTS, Wheel};
+use crate::cpu::{self, prefetch};
 use crate::flow::{Family, FlowHash, FlowKey};
-use crate::prefetch::prefetch;
 use crate::ticks::Ticks;
 
 /// Index of a connection in its table; never 0.
@@ -346,14 +346,10 @@ const fn tag(hash: FlowHash, family: Family) -> u16 {
 }
 
 impl Bucket {
-    /// Bit n is set where tag n equals `tag`.
+    /// Bit n is set where tag n equals `tag`: eight compares at once.
     #[inline(always)]
     fn matches(&self, tag: u16) -> u32 {
-        let mut bits = 0;
-        for (n, t) in self.tags.iter().enumerate() {
-            bits |= u32::from(*t == tag) << n;
-        }
-        bits
+        cpu::equal_lanes(&self.tags, tag)
     }
 
     #[allow(clippy::unused_self, reason = "reads as a question to the bucket")]

@@ -68,7 +68,7 @@ impl Wheel<'_> {
             if id != 0 {
                 self.disarm(id);
                 let after = self.entries[id as usize].wheel_next;
-                crate::prefetch::prefetch(&self.entries[after as usize]);
+                crate::cpu::prefetch(&self.entries[after as usize]);
                 return Some(id);
             }
             *self.turned += 1;

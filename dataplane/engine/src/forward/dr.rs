@@ -36,6 +36,6 @@ pub fn apply<F: Frame>(
     let (eth, rest) = Eth::mut_from_prefix(window).map_err(|_| DropReason::Truncated)?;
     let (ip, _) = Ipv4::mut_from_prefix(rest).map_err(|_| DropReason::Truncated)?;
     eth.address(mac, out.mac);
-    ip.set_ttl(at.ttl.wrapping_sub(1));
+    ip.decrement_ttl();
     Ok(())
 }

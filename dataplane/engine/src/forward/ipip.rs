@@ -66,7 +66,7 @@ fn encapsulate(
     let (eth, rest) = Eth::mut_from_prefix(window).ok()?;
     let (outer, rest) = Ipv4::mut_from_prefix(rest).ok()?;
     let (inner, _) = Ipv4::mut_from_prefix(rest).ok()?;
-    inner.set_ttl(ttl);
+    inner.decrement_ttl();
     *eth = link;
     let mut header = Ipv4::new(line.tunnel_source.low4(), line.addr.low4(), ipv4::IPIP, total);
     header.tos = inner.tos;

@@ -42,11 +42,12 @@ impl Sum {
         u16::from_be(!fold(self.0))
     }
 
-    /// Whether bytes that include their own checksum are sound.
+    /// Whether bytes that include their own checksum are sound: their sum folds to 0xffff. Folding is
+    /// the remainder of 65,535 with 0xffff in place of 0, and divisibility is one multiplication.
     #[inline(always)]
     #[must_use]
     pub const fn holds(self) -> bool {
-        fold(self.0) == 0xffff
+        self.0 != 0 && self.0.is_multiple_of(0xffff)
     }
 }
 
@@ -67,11 +68,27 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(!checksum as u64 + !old as u64 + new as u64)
 }
 
+/// The IPv4 header checksum after the TTL went down by one: [`update`] of a word that lost 0x0100.
+#[inline(always)]
+#[must_use]
+#[allow(clippy::cast_possible_truncation, reason = "the carry has been added")]
+pub const fn hop(checksum: u16) -> u16 {
+    let sum = checksum as u32 + 0x0100;
+    (sum + (sum >= 0xffff) as u32) as u16
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_hop_is_an_update_of_the_ttl() {
+        for checksum in 0..=u16::MAX {
+            assert_eq!(hop(checksum), update(checksum, 0x4006, 0x3f06), "{checksum:04x}");
+        }
+    }
 
     /// RFC 1071 4.1, word for word in another language.
     fn rfc_1071(bytes: &[u8]) -> u16 {

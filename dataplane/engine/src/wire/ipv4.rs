@@ -133,6 +133,13 @@ impl Ipv4 {
         self
     }
 
+    /// Takes one from the TTL and keeps the checksum right (RFC 1624).
+    #[inline(always)]
+    pub const fn decrement_ttl(&mut self) {
+        self.checksum = U16::new(checksum::hop(self.checksum.get()));
+        self.ttl = self.ttl.wrapping_sub(1);
+    }
+
     /// Sets the TTL and keeps the checksum right (RFC 1624).
     #[inline(always)]
     pub fn set_ttl(&mut self, ttl: u8) {
