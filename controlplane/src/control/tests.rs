@@ -297,7 +297,7 @@ fn servers_are_asked_for_and_addresses_announced() {
     rig.lcores[1].end.events.push(Event::Arp(ArpHeard { mac: OUR_MAC, ..claim })).unwrap();
     rig.step(1, &[]);
     let hop = rig.lcores[0].current.servers[0].hop;
-    assert_eq!(rig.control.setup.hops.hop(hop).mac, mac);
+    assert_eq!(rig.control.setup.hops.hop(hop).mac(), mac);
     let neighbours = rig.control.neighbours();
     assert_eq!((neighbours[0].state.as_str(), neighbours[0].mac), ("reachable", Some(mac)));
     assert_eq!(neighbours[1].state, "incomplete");

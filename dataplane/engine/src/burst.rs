@@ -105,6 +105,8 @@ impl<F: Frame> Burst<F> {
     /// The frame at a position, which has not been taken.
     #[inline(always)]
     pub fn frame(&mut self, at: u8) -> &mut F {
-        self.frames[usize::from(at)].as_mut().expect("a packet has one end, and this is before it")
+        self.frames[usize::from(at) % BURST]
+            .as_mut()
+            .expect("a packet has one end, and this is before it")
     }
 }

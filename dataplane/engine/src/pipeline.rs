@@ -60,13 +60,17 @@ fn parse<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &Lcore<T>, snap: &Snapshot)
         if let Err(verdict) = crate::parse::parse_into(frame, station, at) {
             burst.verdict[n] = verdict;
         } else if matches!(at.kind, Kind::Tcp | Kind::Udp) {
-            let hash = lcore.hasher.hash(&at.key, at.family);
-            lcore.table.prefetch_bucket(hash);
-            burst.hash[n] = hash;
             flows.push(i);
         } else {
             others.push(i);
         }
+    }
+    // A walk of its own: the hash is one long chain, and short rounds overlap more of them.
+    for i in &flows {
+        let n = usize::from(*i);
+        let at = &burst.at[n];
+        burst.hash[n] = lcore.hasher.hash(&at.key, at.family);
+        lcore.table.prefetch_bucket(burst.hash[n]);
     }
     (flows, others)
 }
