@@ -84,7 +84,7 @@ pub(crate) fn boot(settings: &Settings, args: &Args, size: PoolSize) -> Result<B
 fn device(settings: &Settings, port: &PortSettings) -> Result<Device> {
     let device = Device::parse(&port.device).with_context(|| format!("port {}", port.name))?;
     let wanted = port.queues.unwrap_or(device.unasked_queues());
-    Ok(device.with_queues(lcores(settings).min(wanted)))
+    Ok(device.with_queues(lcores(settings).min(wanted)).with_usual())
 }
 
 fn start_eal(settings: &Settings, args: &Args, devices: &[Device], size: PoolSize) -> Result<Eal> {
