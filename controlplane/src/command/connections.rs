@@ -22,7 +22,7 @@ pub struct Connections {
     /// Only of this service: its name, or tcp|udp and ADDRESS:PORT
     #[arg(long, num_args = 1..=2)]
     service: Vec<String>,
-    /// Only to this server: ADDRESS[:PORT] or its name
+    /// Only to this server: its name, ADDRESS or ADDRESS:PORT
     #[arg(long)]
     server: Option<ServerRef>,
     /// Only from this client address

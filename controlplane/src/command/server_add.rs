@@ -14,7 +14,7 @@ use crate::ctl::Failed;
 pub struct ServerAdd {
     /// The service: its name, or tcp|udp and ADDRESS:PORT
     service: String,
-    /// The server: ADDRESS[:PORT]; the port is the service's unless given
+    /// The server: ADDRESS or ADDRESS:PORT; the port is the service's unless given
     #[arg(required = true, num_args = 1..=2)]
     server: Vec<String>,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use crate::ctl::Failed;
 pub struct ServerDel {
     /// The service: its name, or tcp|udp and ADDRESS:PORT
     service: String,
-    /// The server: its name or ADDRESS[:PORT]
+    /// The server: its name, ADDRESS or ADDRESS:PORT
     #[arg(required = true, num_args = 1..=2)]
     server: Vec<String>,
     /// End its connections with it

@@ -14,7 +14,7 @@ use crate::ctl::Failed;
 pub struct ServerEdit {
     /// The service: its name, or tcp|udp and ADDRESS:PORT
     service: String,
-    /// The server: its name or ADDRESS[:PORT]
+    /// The server: its name, ADDRESS or ADDRESS:PORT
     #[arg(required = true, num_args = 1..=2)]
     server: Vec<String>,
     #[command(flatten)]
