@@ -85,9 +85,12 @@ impl<F: Frame> Burst<F> {
     /// Adds all of `frames`, which came from `port`.
     #[inline(always)]
     pub fn fill(&mut self, frames: &mut FrameVec<F>, port: PortId) {
-        for frame in frames.drain(..) {
-            self.push(frame, port);
+        let end = self.len + frames.len();
+        self.port[self.len..end].fill(port);
+        for (place, frame) in self.frames[self.len..end].iter_mut().zip(frames.drain(..)) {
+            *place = Some(frame);
         }
+        self.len = end;
     }
 
     /// A frame that has not been taken, and the place for what its headers say.

@@ -19,7 +19,7 @@ use crate::frame::{BURST, Frame, FrameVec};
 use crate::lcore::{Lcore, due, shares};
 use crate::live::LoadView;
 use crate::mailbox::{ArpHeard, Event};
-use crate::neigh::Hop;
+use crate::neigh::{Hop, PortId};
 use crate::parse::{Kind, Parsed};
 use crate::queue::TxQueue;
 use crate::reply;
@@ -601,50 +601,65 @@ fn icmp<T: TxQueue>(
 #[inline(always)]
 fn settle<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &mut Lcore<T>, snap: &Snapshot, now: Ticks) {
     let mut ended: FrameVec<T::F> = FrameVec::new();
-    let (mut forwarded, mut replied) = (0, 0);
+    let mut forwarded = 0;
     for i in positions(burst) {
         let n = usize::from(i);
         let Some(frame) = burst.frames[n].take() else { continue };
-        let port = burst.port[n];
-        let verdict = match burst.verdict[n] {
-            Verdict::HandOver(owner) => {
-                let handed = lcore.peers.hand_over(owner, frame, port);
-                keep(handed, &mut ended, burst.verdict[n], DropReason::HandOverFull)
-            }
-            Verdict::Park => {
-                let hop = snap.servers[burst.server[n] as usize].hop;
-                let parked = lcore.parking.park(frame, port, hop, now);
-                if matches!(parked, Ok(true)) {
-                    lcore.tell(Event::HopWanted(hop), now);
-                }
-                let parked = parked.map(|_| ());
-                keep(parked, &mut ended, Verdict::Park, DropReason::NeighbourQueueFull)
-            }
-            verdict @ (Verdict::Forward | Verdict::Reply) => {
-                lcore.outlets[usize::from(port)].push(frame);
-                verdict
-            }
-            verdict @ (Verdict::Punt | Verdict::Drop(_)) => {
-                ended.push(frame);
-                verdict
-            }
-        };
-        let stats = &lcore.board.stats;
-        match verdict {
-            Verdict::Forward => forwarded += 1,
-            Verdict::Reply => replied += 1,
-            Verdict::Punt => stats.punted.add(1),
-            Verdict::HandOver(_) => stats.handed_over.add(1),
-            Verdict::Park => stats.parked.add(1),
-            Verdict::Drop(reason) => stats.drops[reason as usize].add(1),
+        if burst.verdict[n] == Verdict::Forward {
+            lcore.outlets[usize::from(burst.port[n])].push(frame);
+            forwarded += 1;
+        } else {
+            let server = burst.server[n] as usize;
+            let packet = (frame, burst.port[n], burst.verdict[n], server);
+            finish(packet, lcore, snap, &mut ended, now);
         }
     }
     lcore.board.stats.forwarded.add(forwarded);
-    lcore.board.stats.replied.add(replied);
     if !ended.is_empty() {
         T::F::free_bulk(&mut ended);
     }
     burst.clear();
+}
+
+/// One packet that is not forwarded: frame, port, verdict, server slot.
+fn finish<T: TxQueue>(
+    (frame, port, verdict, server): (T::F, PortId, Verdict, usize),
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    ended: &mut FrameVec<T::F>,
+    now: Ticks,
+) {
+    let verdict = match verdict {
+        Verdict::HandOver(owner) => {
+            let handed = lcore.peers.hand_over(owner, frame, port);
+            keep(handed, ended, verdict, DropReason::HandOverFull)
+        }
+        Verdict::Park => {
+            let hop = snap.servers[server].hop;
+            let parked = lcore.parking.park(frame, port, hop, now);
+            if matches!(parked, Ok(true)) {
+                lcore.tell(Event::HopWanted(hop), now);
+            }
+            keep(parked.map(|_| ()), ended, verdict, DropReason::NeighbourQueueFull)
+        }
+        Verdict::Forward | Verdict::Reply => {
+            lcore.outlets[usize::from(port)].push(frame);
+            verdict
+        }
+        Verdict::Punt | Verdict::Drop(_) => {
+            ended.push(frame);
+            verdict
+        }
+    };
+    let stats = &lcore.board.stats;
+    match verdict {
+        Verdict::Forward => stats.forwarded.add(1),
+        Verdict::Reply => stats.replied.add(1),
+        Verdict::Punt => stats.punted.add(1),
+        Verdict::HandOver(_) => stats.handed_over.add(1),
+        Verdict::Park => stats.parked.add(1),
+        Verdict::Drop(reason) => stats.drops[reason as usize].add(1),
+    }
 }
 
 /// The verdict of a frame that another queue took, or did not.

@@ -85,6 +85,13 @@ impl Conn {
         self.flags & FLAG_LIVE != 0
     }
 
+    /// Whether the entry is a connection of this family: one compare on the hit path.
+    #[inline(always)]
+    pub(super) const fn is_live_of(&self, family: Family) -> bool {
+        let v6 = if matches!(family, Family::V6) { FLAG_V6 } else { 0 };
+        self.flags & (FLAG_LIVE | FLAG_V6) == FLAG_LIVE | v6
+    }
+
     /// The family of the key.
     #[inline(always)]
     #[must_use]
