@@ -2,8 +2,8 @@
 //!
 //! [`spec`] is shared by file and socket: a service and its servers as an operator names them.
 //! [`settings`] belongs to the file alone: ports, lcores, limits, the things that need a restart.
-//! [`load`] turns TOML into checked settings; every refusal names file, line, key and value.
-//! [`save`] writes settings and running services back in the file's own shape.
+//! [`load()`] turns TOML into checked settings; every refusal names file, line, key and value.
+//! [`save()`] writes settings and running services back in the file's own shape.
 
 pub mod check;
 pub mod load;
