@@ -66,12 +66,16 @@ impl Compiler {
         self.built.retain(|id, _| alive.contains_key(id));
         let servers = self.lines(store);
         self.hops.settle(store.version());
+        let mut neighbours: Vec<_> =
+            self.hops.in_use().map(|(_, hop, _)| (hop.port, hop.address.into())).collect();
+        neighbours.sort_unstable();
         Arc::new(Snapshot {
             version: store.version(),
             services: ServiceTable::new(services.into_iter(), self.seed),
             servers,
             ports: self.ports.clone(),
             locals: self.locals(store),
+            neighbours: neighbours.into(),
             timeouts: store.timeouts().into(),
             closed_port_reset: true,
         })

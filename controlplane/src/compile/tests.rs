@@ -65,6 +65,10 @@ fn lines_say_where_servers_are() {
     assert_eq!((hops[&near.hop].mac, hops[&near.hop].port), (None, 0));
     assert_eq!(hops[&far.hop].address, IpAddr::from([10, 0, 0, 254]));
     assert_eq!(hops[&far.hop].mac, Some(GATEWAY_MAC));
+    let heeded = |a: [u8; 4], port| snapshot.heeds(Addr::v4(a), port);
+    assert!(heeded([10, 0, 0, 11], 0) && heeded([10, 0, 0, 254], 0), "next hops");
+    assert!(heeded([192, 0, 2, 10], 0) && heeded([10, 0, 0, 1], 1), "our own, on any port");
+    assert!(!heeded([10, 0, 0, 11], 1) && !heeded([10, 0, 0, 12], 0) && !heeded([0; 4], 0));
 }
 
 #[test]

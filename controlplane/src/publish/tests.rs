@@ -16,6 +16,7 @@ fn snapshot(version: u64) -> Arc<Snapshot> {
         servers: Box::default(),
         ports: Box::default(),
         locals: Box::default(),
+        neighbours: Box::default(),
         timeouts: Timeouts::default(),
         closed_port_reset: true,
     })

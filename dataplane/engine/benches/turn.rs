@@ -113,6 +113,7 @@ fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         servers: [line].into(),
         ports: [PortFacts { mac: craft::STATION, mtu: 1500 }].into(),
         locals: [Local { addr: VIP, kind: LocalKind::Vip, ports: 1 }].into(),
+        neighbours: Box::default(),
         timeouts: Timeouts::default(),
         closed_port_reset: false,
     }

@@ -87,8 +87,12 @@ impl<T: TxQueue> Lcore<T> {
 
     /// Tells the control thread, unless its ring is nearly full or the limit is used up.
     pub(crate) fn tell(&mut self, event: Event, now: Ticks) {
+        let limit = match &event {
+            Event::Arp(heard) => &mut self.limits.heard[usize::from(heard.addr.0[15])],
+            _ => &mut self.limits.event,
+        };
         let told = self.events.slots() > EVENT_RESERVE
-            && self.limits.event.allow(now)
+            && limit.allow(now)
             && self.events.push(event).is_ok();
         if !told {
             self.board.stats.events_lost.add(1);

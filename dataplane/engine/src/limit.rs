@@ -35,20 +35,27 @@ impl Limit {
 }
 
 /// The limits of one lcore. Generous for honest networks, harmless for the lcore: at 2.6 GHz an
-/// answer costs about 200 cycles, so all of them together stay under 0.2 % of a core.
+/// answer costs about 200 cycles, so all of them together stay under 0.2 % of a core; answers to ARP
+/// may take 2 % more, if an attacker on the wire uses all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// TCP resets to packets that belong to nothing.
     pub reset: Limit,
-    /// ICMP unreachable: no server, closed port, does not fit.
+    /// ICMP unreachable: no server, closed port.
     pub unreachable: Limit,
+    /// ICMP fragmentation needed. Apart from the others: without it connections hang.
+    pub too_big: Limit,
     /// ICMP time exceeded.
     pub time_exceeded: Limit,
     /// ICMP echo replies.
     pub echo: Limit,
-    /// ARP replies.
-    pub arp: Limit,
-    /// Messages to the control thread about ARP heard and next hops wanted.
+    /// ARP replies, by the last byte of the asker's address: who asks at rate, or in a million
+    /// names, keeps few others from an answer.
+    pub arp: [Limit; 256],
+    /// Messages to the control thread about ARP heard, by the last byte of the address claimed: a
+    /// storm of claims of one address drowns few others.
+    pub heard: [Limit; 256],
+    /// Messages to the control thread about next hops wanted.
     pub event: Limit,
 }
 
@@ -57,9 +64,11 @@ impl Default for Limits {
         Self {
             reset: Limit::per_sec(10_000),
             unreachable: Limit::per_sec(2_000),
+            too_big: Limit::per_sec(2_000),
             time_exceeded: Limit::per_sec(1_000),
             echo: Limit::per_sec(1_000),
-            arp: Limit::per_sec(2_000),
+            arp: [Limit::per_sec(1_000); 256],
+            heard: [Limit::per_sec(100); 256],
             event: Limit::per_sec(5_000),
         }
     }

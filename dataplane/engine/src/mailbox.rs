@@ -78,7 +78,7 @@ pub enum Event {
     },
 }
 
-/// An address that a neighbour claimed in an ARP packet that concerned us.
+/// An address that a station claimed in an ARP packet: a next hop's address, or one of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArpHeard {
     /// On which port.

@@ -9,7 +9,6 @@
 //! A hit touches its bucket, its entry, its server's line and its next hop's word; it looks up no
 //! service. Every packet ends in one verdict, which `settle` carries out and counts.
 
-use crate::addr::Addr;
 use crate::burst::{Burst, Lane};
 use crate::conn::entry::Conn;
 use crate::conn::table::ConnId;
@@ -519,7 +518,7 @@ fn too_big<T: TxQueue>(
     now: Ticks,
 ) -> Verdict {
     let at = burst.at[usize::from(i)];
-    if !lcore.limits.unreachable.allow(now) {
+    if !lcore.limits.too_big.allow(now) {
         return Verdict::Drop(DropReason::ReplyLimited);
     }
     let source = at.key.dst(at.family);
@@ -561,9 +560,9 @@ fn arp<T: TxQueue>(
     // RFC 5227 3: an announcement, as a request or as a reply.
     let announces = heard.sender == heard.target;
     let is_reply = heard.op == ArpOp::Reply;
-    let named = heard.sender != Addr::v4([0; 4]);
-    if named && (ours || announces) {
-        let event = ArpHeard { port, addr: heard.sender, mac: heard.sender_mac, reply: is_reply };
+    if snap.heeds(heard.sender, port) {
+        let reply = is_reply && ours;
+        let event = ArpHeard { port, addr: heard.sender, mac: heard.sender_mac, reply };
         lcore.tell(Event::Arp(event), now);
     }
     if is_reply && ours {
@@ -572,7 +571,7 @@ fn arp<T: TxQueue>(
     if is_reply || announces || !ours {
         return Verdict::Drop(DropReason::ArpIgnored);
     }
-    if !lcore.limits.arp.allow(now) {
+    if !lcore.limits.arp[usize::from(heard.sender.0[15])].allow(now) {
         return Verdict::Drop(DropReason::ReplyLimited);
     }
     replied(reply::arp::answer(burst.frame(i), station))

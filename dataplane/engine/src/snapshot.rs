@@ -66,6 +66,8 @@ pub struct Snapshot {
     pub ports: Box<[PortFacts]>,
     /// Addresses that the director answers for, sorted by address.
     pub locals: Box<[Local]>,
+    /// Stations that packets are sent to, sorted: those whose ARP is worth hearing.
+    pub neighbours: Box<[(PortId, Addr)]>,
     /// Idle times.
     pub timeouts: Timeouts,
     /// The LVS default for stray packets is in each service; this one is for VIPs without service.
@@ -84,6 +86,12 @@ impl Snapshot {
     #[must_use]
     pub fn answers(&self, addr: Addr, port: PortId) -> bool {
         self.local(addr).is_some_and(|l| l.ports >> port & 1 == 1)
+    }
+
+    /// Whether it matters who claims `addr` on `port`: a next hop's address, or one of ours.
+    #[must_use]
+    pub fn heeds(&self, addr: Addr, port: PortId) -> bool {
+        self.neighbours.binary_search(&(port, addr)).is_ok() || self.local(addr).is_some()
     }
 
     /// The service that a destination belongs to.

@@ -6,7 +6,10 @@ mod golden_lab;
 
 use std::collections::BTreeMap;
 
+use engine::addr::{Addr, Mac};
 use engine::frame::Frame;
+use engine::mailbox::Event;
+use engine::testkit::{HeapFrame, craft};
 use engine::ticks::Ticks;
 use golden_lab::director::{Director, Plan};
 use golden_lab::notation;
@@ -124,4 +127,40 @@ fn refuse() {
 #[test]
 fn full() {
     run_file(include_str!("golden/full.toml"), 2);
+}
+
+/// A thousand stations shout in one millisecond, then rs1 says a word: how many of the others were
+/// heard by the control thread, was rs1, and did it get an answer?
+fn heard_after(storm: impl Fn(u16) -> HeapFrame) -> (usize, bool, bool) {
+    let file: File = toml::from_str(include_str!("golden/reply.toml")).unwrap();
+    let mut director = Director::new(&file.director);
+    let moved = Mac([2, 0, 0, 0, 9, 9]);
+    let word = craft::arp_request(moved, "192.0.2.21", "192.0.2.10");
+    let mut answered = false;
+    for frame in (0..1000).map(storm).chain([word]) {
+        director.wire_in.push(director.pool.frame(frame.bytes()).expect("room in the pool"));
+        director.turn(Ticks(1_000_000));
+        answered = director.wire_out.drain().iter().any(|f| f.bytes()[..6] == moved.0);
+    }
+    let (mut others, mut found) = (0, false);
+    while let Ok(event) = director.control.events.pop() {
+        let Event::Arp(heard) = event else { continue };
+        let is_word = (heard.addr, heard.mac) == (Addr::v4([192, 0, 2, 21]), moved);
+        found |= is_word;
+        others += usize::from(!is_word);
+    }
+    (others, found, answered)
+}
+
+#[test]
+fn a_storm_of_arp_drowns_no_neighbour() {
+    let mac = |n: u16| Mac([2, 0, 0, 0, n.to_be_bytes()[0], n.to_be_bytes()[1]]);
+    let crowd = |n| craft::arp_request(mac(n), &*format!("198.51.100.{}", n % 250), "192.0.2.10");
+    assert_eq!(heard_after(crowd), (0, true, true), "strangers are none of our business");
+    let liar = |n| craft::arp_request(mac(n), "192.0.2.22", "192.0.2.22");
+    assert_eq!(heard_after(liar), (10, true, true), "its limit is its own");
+    let thief = |n| craft::arp_reply(mac(n), "192.0.2.10", "192.0.2.10");
+    assert_eq!(heard_after(thief), (10, true, true), "its limit is its own");
+    let asker = |n| craft::arp_request(mac(n), "192.0.2.22", "192.0.2.11");
+    assert_eq!(heard_after(asker), (10, true, true), "its limit is its own");
 }

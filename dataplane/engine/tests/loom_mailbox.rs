@@ -20,6 +20,7 @@ fn snapshot(version: u64) -> Arc<Snapshot> {
         servers: [].into(),
         ports: [].into(),
         locals: [].into(),
+        neighbours: [].into(),
         timeouts: Timeouts::default(),
         closed_port_reset: false,
     })

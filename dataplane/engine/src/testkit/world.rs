@@ -410,12 +410,16 @@ fn compile(
     locals.sort_by_key(|l| l.addr);
     locals.dedup_by_key(|l| l.addr);
     let compiled = services.iter_mut().enumerate().map(|(id, s)| Arc::new(s.compile(id)));
+    let servers: Box<[_]> = (0..).zip(servers).map(|(slot, server)| line(slot, server)).collect();
+    let mut neighbours: Vec<_> = servers.iter().map(|line| (0, line.addr)).collect();
+    neighbours.sort_unstable();
     Snapshot {
         version,
         services: ServiceTable::new(compiled, 5),
-        servers: (0..).zip(servers).map(|(slot, server)| line(slot, server)).collect(),
+        servers,
         ports: [PortFacts { mac: craft::STATION, mtu: 1500 }].into(),
         locals: locals.into(),
+        neighbours: neighbours.into(),
         timeouts,
         closed_port_reset: false,
     }

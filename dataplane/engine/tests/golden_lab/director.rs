@@ -109,7 +109,7 @@ impl ServerPlan {
 /// A director at work. `wire_in` and `wire_out` are the two directions of its cable.
 pub(crate) struct Director {
     worker: Worker<MemQueue, MemQueue, HeapPool>,
-    _control: ControlEnd,
+    pub control: ControlEnd,
     board: Arc<LcoreBoard>,
     names: Vec<String>,
     pub wire_in: MemQueue,
@@ -137,7 +137,7 @@ impl Director {
         let (control, mail) = mailbox();
         let inlets = vec![wire_in.clone()];
         let worker = Worker::new(parts, inlets, pool.clone(), mail, Arc::new(snapshot));
-        Self { worker, _control: control, board, names: plan.names(), wire_in, wire_out, pool }
+        Self { worker, control, board, names: plan.names(), wire_in, wire_out, pool }
     }
 
     /// One turn.
@@ -199,12 +199,15 @@ fn snapshot(plan: &Plan, live: &LiveView, hops: &HopTable) -> Snapshot {
         services.push(Arc::new(compile(service, id, pool)));
     }
     locals.sort_by_key(|l| l.addr);
+    let mut neighbours: Vec<_> = servers.iter().map(|line| (0, line.addr)).collect();
+    neighbours.sort_unstable();
     Snapshot {
         version: 1,
         services: ServiceTable::new(services.into_iter(), 5),
         servers: servers.into(),
         ports: [PORT].into(),
         locals: locals.into(),
+        neighbours: neighbours.into(),
         timeouts: Timeouts::default(),
         closed_port_reset: plan.closed_port_reset,
     }

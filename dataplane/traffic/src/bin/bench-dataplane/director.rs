@@ -216,6 +216,7 @@ fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         servers: (0..SERVERS).map(line).collect(),
         ports: [PortFacts { mac: TARGET.station, mtu: 1500 }].into(),
         locals: [Local { addr: vip, kind: LocalKind::Vip, ports: 1 }].into(),
+        neighbours: [].into(),
         timeouts: Timeouts::default(),
         closed_port_reset: true,
     }
