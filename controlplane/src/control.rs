@@ -311,6 +311,7 @@ impl Control {
             self.neighbours.heard(heard, &self.setup.hops, self.now_ms);
         } else if !self.setup.ports.iter().any(|p| p.mac == heard.mac) {
             self.conflicts += 1;
+            self.announcer.defend((heard.addr.into(), heard.port), self.now_ms);
         }
     }
 

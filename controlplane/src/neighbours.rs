@@ -10,7 +10,8 @@
 //! ```
 //! Up to `Stale` the MAC stays in use: a station that only lost an answer loses no packet. No hop is
 //! asked for more than once a second. An overheard claim (request, announcement) is taken over at
-//! once when it differs, and then asked about.
+//! once when it differs. Whenever a MAC changes, everybody is asked, so that the true owner of the
+//! address contradicts a false one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -194,16 +195,18 @@ impl Neighbour {
         }
     }
 
-    /// A reply confirms; anything else that is new is used, and asked about.
+    /// A reply confirms what was known, or is the first to say it. Any other claim is used, and
+    /// everybody asked about it.
     fn learn(&mut self, heard: ArpHeard, now_ms: u64) {
+        let confirms = heard.reply && self.mac.is_none_or(|known| known == heard.mac);
         self.mac = Some(heard.mac);
         self.asked = 0;
         self.confirmed_ms = Some(now_ms);
-        if heard.reply {
+        if confirms {
             self.state = State::Reachable;
             self.due_ms = now_ms + REACHABLE_MS;
         } else {
-            self.state = State::Probe;
+            self.state = State::Stale;
             self.due_ms = self.last_asked_ms.map_or(now_ms, |t| now_ms.max(t + ASK_MS));
         }
     }
@@ -246,16 +249,20 @@ impl Neighbour {
 }
 
 /// Announces virtual addresses (RFC 5227 3): when one appears, and again 1, 2, 4 and 8 s later, for
-/// neighbours that lost the first.
+/// neighbours that lost the first; and once when another station claims it (RFC 5227 2.4 c).
 #[derive(Debug, Default)]
 pub struct Announcer {
     /// Address and port: how often it was said, and when it is due again.
     waiting: HashMap<(IpAddr, PortId), (u32, u64)>,
     known: BTreeSet<(IpAddr, PortId)>,
+    /// When an address was last defended.
+    defended: HashMap<(IpAddr, PortId), u64>,
 }
 
 impl Announcer {
     const TIMES: u32 = 5;
+    /// The least time between two defences of an address, in ms (RFC 5227 1.1, DEFEND_INTERVAL).
+    const DEFEND_MS: u64 = 10_000;
 
     /// Takes over which addresses are answered for on which ports.
     pub fn follow(&mut self, wanted: BTreeSet<(IpAddr, PortId)>, now_ms: u64) {
@@ -263,7 +270,17 @@ impl Announcer {
             self.waiting.insert(*new, (0, now_ms));
         }
         self.waiting.retain(|key, _| wanted.contains(key));
+        self.defended.retain(|key, _| wanted.contains(key));
         self.known = wanted;
+    }
+
+    /// Another station claimed an address of ours: its neighbours are told better.
+    pub fn defend(&mut self, key: (IpAddr, PortId), now_ms: u64) {
+        let lately = self.defended.get(&key).is_some_and(|at| now_ms < at + Self::DEFEND_MS);
+        if self.known.contains(&key) && !lately {
+            self.defended.insert(key, now_ms);
+            self.waiting.entry(key).or_insert((Self::TIMES - 1, now_ms)).1 = now_ms;
+        }
     }
 
     /// The announcements that are due now, a bounded number.

@@ -302,6 +302,10 @@ fn servers_are_asked_for_and_addresses_announced() {
     assert_eq!((neighbours[0].state.as_str(), neighbours[0].mac), ("reachable", Some(mac)));
     assert_eq!(neighbours[1].state, "incomplete");
     assert_eq!(rig.control.stats().address_conflicts, 1, "somebody else has our address");
+    let said = std::mem::take(&mut rig.lcores[0].sent);
+    rig.step(1, &[0]);
+    let defence = &rig.lcores[0].sent;
+    assert_eq!((said.len(), defence[0].sender, defence[0].target), (0, claim.addr, claim.addr));
 }
 
 fn conn(client: u8, server: u32) -> ConnRow {

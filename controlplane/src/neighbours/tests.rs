@@ -111,11 +111,13 @@ fn a_changed_mac_is_taken_over_at_once_and_asked_about() {
     n.heard(heard(A, true), &table, 0);
     n.heard(heard(B, false), &table, 100);
     assert_eq!(table.hop(ID).mac(), B);
-    assert_eq!(n.tick(&table, 100)[0].to, Some(B));
-    n.heard(heard(A, false), &table, 200);
-    assert_eq!(table.hop(ID).mac(), A);
+    assert_eq!(n.tick(&table, 100)[0].to, None, "of everybody: a liar would confirm itself");
+    n.heard(heard(A, true), &table, 101);
+    assert_eq!((table.hop(ID).mac(), state(&n)), (A, State::Stale), "one of the two lies");
     assert!(n.tick(&table, 200).is_empty(), "not twice in a second");
-    assert_eq!(n.tick(&table, 1100)[0].to, Some(A));
+    assert_eq!(n.tick(&table, 1100)[0].to, None);
+    n.heard(heard(A, true), &table, 1101);
+    assert_eq!((table.hop(ID).mac(), state(&n)), (A, State::Reachable));
 }
 
 #[test]
@@ -167,6 +169,21 @@ fn announcements_come_five_times_and_for_new_addresses_only() {
     assert_eq!(a.tick(60_000).len(), 1);
     a.follow([vip].into(), 60_100);
     assert!(a.tick(61_000).is_empty(), "a virtual address that is gone is not announced");
+}
+
+#[test]
+fn a_claimed_address_is_defended_once_in_ten_seconds() {
+    let mut a = Announcer::default();
+    let vip = (IpAddr::from([192, 0, 2, 1]), 0);
+    a.follow([vip].into(), 0);
+    (0..40_000).for_each(|now| drop(a.tick(now)));
+    let mut times = Vec::new();
+    for now in 40_000..65_000 {
+        a.defend(vip, now);
+        a.defend((vip.0, 1), now);
+        times.extend(a.tick(now).iter().map(|o| (now, o.port)));
+    }
+    assert_eq!(times, [(40_000, 0), (50_000, 0), (60_000, 0)]);
 }
 
 proptest! {
