@@ -84,9 +84,9 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
         info!("memory: {:>10} {what}", budget::show(*bytes));
     }
     budget::check(&budget)?;
-    keep_off(&settings.director.lcores);
-
     let mut booted = boot::boot(&settings, args, size)?;
+    // Not before: EAL notes which cores there are, for the message about one that is not there.
+    keep_off(&settings.director.lcores);
     let hops = Arc::new(HopTable::new(budget::max_hops(&settings)));
     let (seeds, links) = lcores::seeds(&settings, &mut booted, &hops)?;
     let boards: Vec<_> = links.iter().map(|l| Arc::clone(&l.board)).collect();
