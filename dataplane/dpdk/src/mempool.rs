@@ -6,14 +6,16 @@ use crate::{
     mbuf::Mbuf,
 };
 use dpdk_sys::{
-    RTE_MEMPOOL_CACHE_MAX_SIZE, RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY, rte_mempool,
-    rte_mempool_in_use_count, rte_pktmbuf_pool_create, sluice_pktmbuf_alloc,
+    RTE_MEMPOOL_CACHE_MAX_SIZE, RTE_MEMPOOL_F_NO_IOVA_CONTIG, RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY,
+    rte_mbuf, rte_mempool, rte_mempool_create_empty, rte_mempool_free, rte_mempool_in_use_count,
+    rte_mempool_obj_iter, rte_mempool_populate_default, rte_mempool_set_ops_byname,
+    rte_pktmbuf_init, rte_pktmbuf_pool_init, rte_pktmbuf_pool_private, sluice_pktmbuf_alloc,
     sluice_pktmbuf_alloc_bulk,
 };
 use engine::frame::{Frame, FramePool, FrameVec};
 use std::{
-    ffi::CString,
-    ptr::NonNull,
+    ffi::{CStr, CString},
+    ptr::{self, NonNull},
     sync::{Arc, MutexGuard, PoisonError},
 };
 
@@ -89,15 +91,12 @@ impl Mempool {
             let text = "a port frees its frames the fast way, which allows one pool only";
             return Err(Error::Setting(format!("pool {name}: {text}")));
         }
-        let room = size.frame_len + HEADROOM;
-        // SAFETY: EAL runs, the name lives during the call, and the sizes were checked.
-        let raw = unsafe {
-            rte_pktmbuf_pool_create(c_name.as_ptr(), size.frames, size.cache, 0, room, socket.raw())
-        };
-        let Some(raw) = NonNull::new(raw) else {
+        let hardware = !eal.args().iter().any(|arg| arg == "--no-pci");
+        let flags = if hardware { 0 } else { RTE_MEMPOOL_F_NO_IOVA_CONTIG };
+        let raw = create(&c_name, size, socket, flags).map_err(|errno| {
             let on = format!("pool {name} of {} MB", size.bytes() >> 20);
-            return Err(Error::Call { call: "rte_pktmbuf_pool_create", on, errno: Errno::last() });
-        };
+            Error::Call { call: "rte_mempool_create", on, errno }
+        })?;
         pools.all.push(raw);
         Ok(Self { raw, frame_len: size.frame_len, _eal: Arc::clone(&eal.0) })
     }
@@ -194,6 +193,46 @@ impl Pools {
 /// The list of pools.
 pub(crate) fn lock(eal: &Shared) -> MutexGuard<'_, Pools> {
     eal.pools.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As `rte_pktmbuf_pool_create`, but with flags.
+///
+/// `RTE_MEMPOOL_F_NO_IOVA_CONTIG` lets a buffer lie on two pages, which only hardware minds: so all
+/// buffers lie in one piece without gaps. AF_XDP needs that. Its driver shares as many bytes with
+/// the kernel as the buffers have by themselves; on small pages two buffers in five would lie
+/// beyond, and the kernel keeps each of these for ever, until it has none left to receive into.
+fn create(
+    name: &CStr,
+    size: PoolSize,
+    socket: Socket,
+    flags: u32,
+) -> std::result::Result<NonNull<rte_mempool>, Errno> {
+    let element = size_of::<rte_mbuf>() as u32 + u32::from(size.frame_len + HEADROOM);
+    let private = size_of::<rte_pktmbuf_pool_private>() as u32;
+    let (name, socket) = (name.as_ptr(), socket.raw());
+    // SAFETY: EAL runs, the name lives during the call, and the caller checked the sizes.
+    let raw = unsafe {
+        rte_mempool_create_empty(name, size.frames, element, size.cache, private, socket, flags)
+    };
+    let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+    // SAFETY: the pool is new and nobody else has it; its private part and its elements have the
+    // sizes that the two callbacks of mbufs expect; a pool that fails is not used again.
+    unsafe {
+        let pool = raw.as_ptr();
+        let code = rte_mempool_set_ops_byname(pool, c"ring_mp_mc".as_ptr(), ptr::null_mut());
+        if code != 0 {
+            rte_mempool_free(pool);
+            return Err(Errno(-code));
+        }
+        rte_pktmbuf_pool_init(pool, ptr::null_mut());
+        let code = rte_mempool_populate_default(pool);
+        if code < 0 {
+            rte_mempool_free(pool);
+            return Err(Errno(-code));
+        }
+        rte_mempool_obj_iter(pool, Some(rte_pktmbuf_init), ptr::null_mut());
+    }
+    Ok(raw)
 }
 
 fn checked(name: &str, size: PoolSize) -> Result<CString> {

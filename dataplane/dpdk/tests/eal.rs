@@ -81,7 +81,17 @@ fn pool(eal: &Eal) -> Mempool {
     let pool = Mempool::new(eal, "frames", size, Socket(None)).expect("a pool");
     let twice = Mempool::new(eal, "frames", size, Socket(None)).err();
     assert!(matches!(twice, Some(Error::Call { .. })), "{twice:?}");
+    buffers_lie_in_one_piece(pool.clone(), 1023);
     pool
+}
+
+/// What AF_XDP's driver shares with the kernel ends after `count` times the size of a buffer.
+fn buffers_lie_in_one_piece(mut pool: Mempool, count: usize) {
+    let frames: Vec<Mbuf> = (0..count).map(|_| pool.alloc(1).expect("a frame")).collect();
+    let places = || frames.iter().map(|frame| frame.bytes().as_ptr().addr());
+    let span = places().max().unwrap() - places().min().unwrap();
+    // mbuf, headroom, data, the pool's header, and at most four lines to spread memory channels.
+    assert!(span < count * (128 + 128 + 2048 + 64 + 4 * 64), "{span} bytes for {count} frames");
 }
 
 fn port(eal: &Eal, device: &str, pool: &Mempool) -> Started {
