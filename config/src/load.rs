@@ -182,7 +182,7 @@ fn ports(top: &Reader<'_>, problems: &Problems) -> Vec<Port> {
 
 fn port(r: &Reader<'_>) -> Port {
     let name = r.need("name", |v| checked_name(&read::text(v)?)).unwrap_or_default();
-    let device = r.need("device", read::filled).unwrap_or_default();
+    let device = r.need("device", read::device).unwrap_or_default();
     let d = Port::new(name, device);
     let port = Port {
         addresses: r.list("addresses", network).unwrap_or_default(),

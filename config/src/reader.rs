@@ -164,6 +164,20 @@ pub(crate) fn filled(value: &DeValue<'_>) -> Result<String, String> {
         .and_then(|t| if t.trim().is_empty() { Err("must not be empty".to_owned()) } else { Ok(t) })
 }
 
+/// A device string. DPDK says whether there is such a device; what can be none is refused here.
+pub(crate) fn device(value: &DeValue<'_>) -> Result<String, String> {
+    let text = filled(value)?;
+    let name = text.split(',').next().unwrap_or_default();
+    let known = ["net_", "eth_", "virtio_user"].iter().any(|p| name.starts_with(p));
+    if known || name.contains(':') {
+        return Ok(text);
+    }
+    Err(format!(
+        "{text:?} is neither a PCI address (0000:3b:00.0) nor a virtual device (net_...); for a \
+         kernel interface write net_af_packet0,iface={name}"
+    ))
+}
+
 /// A text that a type reads.
 pub(crate) fn parsed<T: FromStr<Err: Display>>(value: &DeValue<'_>) -> Result<T, String> {
     text(value)?.parse().map_err(|e: T::Err| e.to_string())

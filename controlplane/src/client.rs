@@ -110,8 +110,7 @@ impl Client {
     fn lost(&self, why: &str) -> ClientError {
         let path = self.path.display();
         ClientError::NoDirector(format!(
-            "the director at {path} gave no answer: {why}; its log says more \
-             (journalctl -u sluiced)"
+            "the director at {path} gave no answer: {why}; its log says more"
         ))
     }
 }
@@ -120,7 +119,7 @@ fn unreachable_director(path: &Path, error: &io::Error) -> ClientError {
     let at = path.display();
     ClientError::NoDirector(match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => format!(
-            "no director at {at}: is sluiced running? start it with \"systemctl start sluiced\" or \
+            "no director at {at}: is sluiced running? start it with \
              \"sluiced --config FILE\", or give --socket PATH"
         ),
         ErrorKind::PermissionDenied => format!(

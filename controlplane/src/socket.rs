@@ -172,8 +172,12 @@ impl Drop for Server {
     }
 }
 
-/// Removes the socket of a process that is gone.
-fn clear_stale(path: &Path) -> Result<(), SocketError> {
+/// Removes the socket of a process that is gone. A director asks first thing, before it touches a
+/// device that a running one may use.
+///
+/// # Errors
+/// When another director listens there, or the path is something else.
+pub fn clear_stale(path: &Path) -> Result<(), SocketError> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {
         return Err(SocketError::NotASocket(path.to_owned()));

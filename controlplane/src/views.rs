@@ -132,6 +132,9 @@ pub struct ServerView {
     pub admin: Admin,
     /// A check's word on it: `up`, `down`, `unknown` (there is no check).
     pub health: String,
+    /// Whether the hardware address of its next hop is known. Without it nothing reaches the server.
+    #[serde(default)]
+    pub reachable: bool,
     /// Its fixed hardware address.
     #[serde(default, with = "config::text::option", skip_serializing_if = "Option::is_none")]
     pub mac: Option<Mac>,

@@ -47,8 +47,25 @@ pub(crate) fn lines(settings: &Settings, pool: PoolSize) -> Result<Vec<(String, 
         ("server counters".to_owned(), servers * lcores * slot as u64),
         ("server lines, two snapshots".to_owned(), servers * line),
         (format!("maglev ({services} services at most)"), services * u64::from(DEFAULT_SIZE) * 4),
+        ("rings of net_af_packet, in the kernel".to_owned(), kernel_rings(settings)),
     ])
 }
+
+/// Bytes of the rings that AF_PACKET shares with the kernel: one each way and queue, of frames of
+/// 2 KiB.
+fn kernel_rings(settings: &Settings) -> u64 {
+    let lcores = settings.director.lcores.len() as u64;
+    let rings = settings.ports.iter().filter(|p| p.device.starts_with("net_af_packet")).map(|p| {
+        let mut args = p.device.split(',');
+        let count = args.find_map(|a| a.strip_prefix("framecnt=")?.parse().ok());
+        let queues = lcores.min(p.queues.map_or(u64::MAX, u64::from));
+        count.unwrap_or(AF_PACKET_FRAMES) * 2048 * 2 * queues
+    });
+    rings.sum()
+}
+
+/// Frames in such a ring unless the device string says otherwise.
+const AF_PACKET_FRAMES: u64 = 4096;
 
 /// Refuses what does not fit the machine's free memory.
 pub(crate) fn check(lines: &[(String, u64)]) -> Result<()> {

@@ -20,7 +20,7 @@ use clap::Parser;
 use config::Settings;
 use config::text::many;
 use controlplane::control::{Control, Setup};
-use controlplane::socket::Server;
+use controlplane::socket::{self, Server};
 use controlplane::views::PortCounters;
 use dpdk::{Clock, Port};
 use engine::neigh::HopTable;
@@ -77,6 +77,7 @@ fn summary(settings: &Settings) -> String {
 }
 
 fn run(settings: Settings, args: &Args) -> Result<()> {
+    socket::clear_stale(&settings.director.socket)?;
     let signals = shutdown::Signals::catch()?;
     let size = boot::pool_size(&settings);
     let budget = budget::lines(&settings, size)?;
@@ -107,7 +108,7 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
 
     let stop = Arc::new(AtomicBool::new(false));
     let (jobs, inbox) = crossbeam::channel::bounded(1024);
-    let socket = Server::start(&settings.director.socket, jobs.clone())?;
+    let server = Server::start(&settings.director.socket, jobs.clone())?;
     let first = Arc::clone(control.snapshot());
     let threads = seeds
         .into_iter()
@@ -135,7 +136,7 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
         if lcore_ended { Some("an lcore has ended") } else { control_ended }
     })?;
     info!("ending: {why}");
-    drop(socket);
+    drop(server);
     stop.store(true, Ordering::Relaxed);
     let mut clean = true;
     for thread in threads {

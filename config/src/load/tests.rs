@@ -110,7 +110,7 @@ fn direct_routing_needs_the_same_segment_and_tunnels_do_not() {
 
 #[test]
 fn the_director_and_its_ports_are_checked() {
-    let port = "[[port]]\nname = \"p\"\ndevice = \"d\"\n";
+    let port = "[[port]]\nname = \"p\"\ndevice = \"net_null0\"\n";
     let cases = [
         ("[director]\nlcores = []\n".to_owned() + port, "`lcores` is empty"),
         ("[director]\nlcores = [1, 1]\n".to_owned() + port, "names a core twice"),
@@ -121,6 +121,10 @@ fn the_director_and_its_ports_are_checked() {
         (
             "[director]\nlcores = [1]\n[[port]]\nname = \"p\"\ndevice = \"\"\n".into(),
             "not be empty",
+        ),
+        (
+            "[director]\nlcores = [1]\n[[port]]\nname = \"p\"\ndevice = \"eth0\"\n".into(),
+            "write net_af_packet0,iface=eth0",
         ),
         (format!("[director]\nlcores = [1]\n{port}gateway = \"10.0.0.1\"\n"), "not a neighbour"),
         (format!("[director]\nlcores = [1]\n{port}addresses = [\"::1/64\"]\n"), "IPv6"),
@@ -183,7 +187,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     let port = (any::<[bool; 4]>(), 576..9000_u16, "[ -~]{1,20}");
     let dpdk = (prop::collection::vec("[ -~]{0,9}", 0..3), any::<Option<bool>>(), 20..99_u64);
     (director, port, dpdk, services()).prop_map(|(d, p, e, services)| {
-        let mut port = Port::new("p0", format!("x{}", p.2));
+        let mut port = Port::new("p0", format!("net_{}", p.2));
         port.addresses = vec!["10.0.1.2/24".parse().unwrap()];
         port.garp = p.0[0];
         port.promiscuous = p.0[1];

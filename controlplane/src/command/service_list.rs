@@ -61,7 +61,7 @@ fn table(doc: &Services) -> Table {
 fn service_rows(table: &mut Table, service: &ServiceView) {
     let sum = |f: fn(&ServerView) -> u32| service.servers.iter().map(|s| u64::from(f(s))).sum();
     let effective: u64 = sum(|s| s.effective_weight);
-    let up = service.servers.iter().filter(|s| s.effective_weight > 0).count();
+    let up = service.servers.iter().filter(|s| s.effective_weight > 0 && s.reachable).count();
     table.row([
         service.name.clone(),
         service.endpoint().to_string(),
@@ -95,6 +95,7 @@ fn service_rows(table: &mut Table, service: &ServiceView) {
 
 fn state(server: &ServerView) -> String {
     match (server.admin, server.health.as_str()) {
+        (Admin::Enabled, _) if !server.reachable => "no-neighbour".to_owned(),
         (Admin::Enabled, "unknown") => "enabled".to_owned(),
         (Admin::Enabled, health) => health.to_owned(),
         (admin, _) => admin.name().to_owned(),

@@ -213,6 +213,7 @@ impl Control {
         let counts = self.collector.counts(member.slot, slot.generation);
         let spec = &member.spec;
         let takes_new = slot.usage == Use::Member && spec.admin == Admin::Enabled;
+        let line = self.publisher.current().server(member.slot, slot.generation);
         ServerView {
             name: spec.name.clone(),
             address: spec.address,
@@ -223,6 +224,7 @@ impl Control {
             effective_weight: if takes_new { spec.weight } else { 0 },
             admin: spec.admin,
             health: "unknown".to_owned(),
+            reachable: line.is_some_and(|line| self.setup.hops.hop(line.hop).is_reachable()),
             mac: spec.mac,
             mtu: spec.mtu,
             active: counts.active.into(),
