@@ -27,15 +27,16 @@ const SUMMITS: [(&str, &[&str]); 2] =
     [("pipeline", &["lib.rs", "worker", "testkit/"]), ("worker", &["lib.rs", "testkit/"])];
 
 /// The ground of the engine: what each of these may use of it, beside the registry macro.
-const GROUND: [(&str, &[&str]); 9] = [
+const GROUND: [(&str, &[&str]); 10] = [
     ("addr", &[]),
     ("frame", &[]),
-    ("prefetch", &[]),
+    ("cpu", &[]),
+    ("sync", &[]),
     ("ticks", &[]),
     ("flow", &["addr"]),
     ("queue", &["frame"]),
     ("verdict", &[]),
-    ("stats", &["verdict"]),
+    ("stats", &["sync", "verdict"]),
     ("wire", &["addr"]),
 ];
 
