@@ -19,6 +19,8 @@ pub struct Target {
     pub vip: [u8; 4],
     /// The virtual port.
     pub port: u16,
+    /// How many ports from there on flows go to; 1 is the usual.
+    pub ports: u16,
 }
 
 /// A segment of no particular flow, and the sums of what does not change.
@@ -27,6 +29,8 @@ pub struct Template {
     bytes: [u8; LEN],
     ip: Sum,
     tcp: Sum,
+    first: u16,
+    ports: u16,
 }
 
 impl Template {
@@ -41,8 +45,11 @@ impl Template {
         bytes[36..38].copy_from_slice(&to.port.to_be_bytes());
         bytes[38..50].copy_from_slice(&[0, 0, 0, 1, 0, 0, 0, 1, 0x50, flags, 0xff, 0xff]);
         let ip = Sum::of(&bytes[14..34]);
+        if to.ports > 1 {
+            bytes[36..38].fill(0);
+        }
         let tcp = Sum::pseudo_v4([0; 4], to.vip, L4Proto::Tcp as u8, 20).and(&bytes[34..54]);
-        Self { bytes, ip, tcp }
+        Self { bytes, ip, tcp, first: to.port, ports: to.ports }
     }
 
     /// Makes `frame`, which is [`LEN`] long, the segment of a flow.
@@ -62,9 +69,26 @@ impl Template {
         to[26..30].copy_from_slice(&addr);
         to[34..36].copy_from_slice(&port);
         let ip = self.ip.and(&addr);
-        let tcp = self.tcp.and(&addr).and(&[port[0], port[1], 0, 0]);
+        let mut tcp = self.tcp.and(&addr).and(&[port[0], port[1], 0, 0]);
+        if self.ports > 1 {
+            let [high, low] = self.spread(flow);
+            to[36..38].copy_from_slice(&[high, low]);
+            // The template's sum has the port 0.
+            tcp = tcp.and(&[high, low]);
+        }
         to[24..26].copy_from_slice(&ip.checksum().to_be_bytes());
         to[50..52].copy_from_slice(&tcp.checksum().to_be_bytes());
+    }
+}
+
+impl Template {
+    /// The virtual port of a flow: neighbours in number are far apart in port.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "below `ports`")]
+    fn spread(&self, flow: u64) -> [u8; 2] {
+        let mixed = u64::from((flow as u32).wrapping_mul(0x9e37_79b1));
+        let nth = (mixed * u64::from(self.ports)) >> 32;
+        (self.first + nth as u16).to_be_bytes()
     }
 }
 
@@ -84,12 +108,15 @@ mod tests {
 
     #[test]
     fn checksums_are_right_for_every_flow() {
-        let to = Target { station: Mac([2; 6]), vip: [192, 0, 2, 10], port: 80 };
-        for flow in [0, 1, 0xffff, 0x00ff_ffff, 1 << 24, FLOWS - 1] {
-            let mut bytes = [0; LEN];
+        let to = Target { station: Mac([2; 6]), vip: [192, 0, 2, 10], port: 80, ports: 1 };
+        let flows = [0, 1, 0xffff, 0x00ff_ffff, 1 << 24, FLOWS - 1];
+        for (flow, ports) in flows.into_iter().flat_map(|flow| [(flow, 1), (flow, 10_000)]) {
+            let (mut bytes, to) = ([0; LEN], Target { ports, ..to });
             Template::new(to, 0x10).segment(flow, &mut bytes);
             let (src, dst) =
                 ([26, 27, 28, 29].map(|n| bytes[n]), [30, 31, 32, 33].map(|n| bytes[n]));
+            let port = u16::from_be_bytes([bytes[36], bytes[37]]);
+            assert!((80..80 + ports).contains(&port), "port {port}");
             assert!(Sum::of(&bytes[14..34]).holds(), "IPv4 of flow {flow}");
             assert!(Sum::pseudo_v4(src, dst, 6, 20).and(&bytes[34..54]).holds(), "TCP of {flow}");
         }

@@ -11,6 +11,7 @@
 //!  IPIP         130       177      178             317             421
 //! ```
 
+mod bar;
 mod case;
 mod director;
 mod floor;
@@ -30,13 +31,16 @@ use crate::case::{Case, Place};
 
 /// Cycles per packet (CPU time × TSC rate ÷ packets) of the director's worker, in process.
 ///
-/// Cases: FORWARDER-v4-LOAD-FLOWS (hit: segments of known flows in random order; new: SYNs of
-/// new flows, FLOWS of them alive), the floors source-sink, macswap, 5tswap on the same queues, and
+/// Cases: FORWARDER-v4-LOAD[-FLOWS][-SERVERS][-SERVICES], as in dr-v4-hit-1k-10kservices (hit:
+/// segments of known flows in random order; new: SYNs of new flows, of which 1 M or FLOWS are alive,
+/// so that as many expire), FLOWS of 32 1k 64k 1M 16M, SERVERS of 3servers 100servers 1000servers
+/// (else 8), SERVICES 10kservices (else 1). Without --only, those that have a bar. Besides the floors source-sink, macswap, 5tswap on the same queues, and
 /// dpdk-testpmd's own. Each round runs every case once, so that noise falls on all alike.
 #[derive(Parser)]
 #[command(name = "bench-dataplane")]
 struct Args {
-    /// Only cases whose name contains one of these words (beside 5tswap, which ratios need).
+    /// Only cases whose name is one of these words, or contains one that is no case's name (beside
+    /// 5tswap, which ratios need).
     #[arg(long, value_name = "PATTERN,…", value_delimiter = ',')]
     only: Vec<String>,
     /// CPU seconds per case and run.
@@ -77,7 +81,7 @@ fn main() -> Result<()> {
     let pool = Mempool::new(&eal, "bench", size, Socket(None))?;
     let place = Place { pool, clock: Clock::new(&eal), main_core, core, huge };
     let config = json!({
-        "table_entries": director::CAPACITY, "servers": 8, "scheduler": "wlc", "burst": 32,
+        "scheduler": "wlc", "burst": 32,
         "frame_bytes": traffic::template::LEN, "memory": eal.memory().to_string(),
         "dpdk": eal.version(), "tsc_hz": place.clock.hz(), "core": core,
         "runs": args.runs, "seconds": args.seconds,

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::bar;
+
 /// What came of one case.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
@@ -16,6 +18,9 @@ pub(crate) struct Row {
     pub(crate) cycles_max: f64,
     /// The median over that of our own `5tswap`.
     pub(crate) ratio_5tswap: f64,
+    /// What it should reach, and whether it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bar: Option<String>,
     /// Packets of all runs.
     pub(crate) packets: u64,
     /// What the figures depend on.
@@ -27,6 +32,9 @@ pub(crate) fn rows(results: Vec<(String, Vec<f64>, u64)>, config: &Value) -> Vec
     let mut rows: Vec<Row> = results.into_iter().map(|r| row(r, config)).collect();
     let floor = rows.iter().find(|r| r.case == "5tswap").map_or(f64::NAN, |r| r.cycles_median);
     rows.iter_mut().for_each(|r| r.ratio_5tswap = round(r.cycles_median / floor, 100.0));
+    let median = |case: &str| rows.iter().find(|r| r.case == case).map(|r| r.cycles_median);
+    let bars: Vec<_> = rows.iter().map(|r| bar::of(&r.case, r.cycles_median, &median)).collect();
+    rows.iter_mut().zip(bars).for_each(|(row, bar)| row.bar = bar);
     rows
 }
 
@@ -39,6 +47,7 @@ fn row((case, mut cycles, packets): (String, Vec<f64>, u64), config: &Value) -> 
         cycles_min: at(0),
         cycles_max: at(cycles.len().saturating_sub(1)),
         ratio_5tswap: f64::NAN,
+        bar: None,
         packets,
         config: config.clone(),
     }
@@ -57,13 +66,19 @@ pub(crate) fn print(rows: &[Row], json: bool) {
         return;
     }
     println!(
-        "{:<18} {:>8} {:>8} {:>8} {:>8} {:>14}",
+        "{:<24} {:>7} {:>7} {:>7} {:>8} {:>12}  bar",
         "cycles per packet", "median", "min", "max", "x5tswap", "packets"
     );
     for r in rows {
         println!(
-            "{:<18} {:>8.1} {:>8.1} {:>8.1} {:>8.2} {:>14}",
-            r.case, r.cycles_median, r.cycles_min, r.cycles_max, r.ratio_5tswap, r.packets
+            "{:<24} {:>7.1} {:>7.1} {:>7.1} {:>8.2} {:>12}  {}",
+            r.case,
+            r.cycles_median,
+            r.cycles_min,
+            r.cycles_max,
+            r.ratio_5tswap,
+            r.packets,
+            r.bar.as_deref().unwrap_or_default()
         );
     }
 }

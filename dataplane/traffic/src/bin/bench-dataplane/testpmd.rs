@@ -3,7 +3,9 @@
 //! It is driven by the commands that a person would type. Its cost is the CPU time of its forwarding
 //! thread between `start` and `stop`, over the packets that it says it sent between them.
 
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -26,7 +28,6 @@ pub(crate) struct Testpmd {
     child: Child,
     input: ChildStdin,
     output: Receiver<Vec<u8>>,
-    capture: PathBuf,
 }
 
 impl Testpmd {
@@ -36,8 +37,8 @@ impl Testpmd {
         if !env::split_paths(&path).any(|dir| dir.join("dpdk-testpmd").is_file()) {
             return Ok(None);
         }
-        let capture = env::temp_dir().join(format!("sluice-bench-{}.pcap", process::id()));
-        fs::write(&capture, frames()).with_context(|| capture.display().to_string())?;
+        let file = nameless(&frames())?;
+        let capture = PathBuf::from(format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd()));
         let memory = if hugepages { &["--in-memory"][..] } else { &["--no-huge", "-m", "128"] };
         let vdev = format!("--vdev=net_pcap0,rx_pcap={},infinite_rx=1", capture.display());
         // Into a pipe it would hold its answers back until it ends.
@@ -56,8 +57,8 @@ impl Testpmd {
             .context("stdbuf")?;
         let input = child.stdin.take().context("its input")?;
         let output = listen(child.stdout.take().context("its output")?);
-        let mut testpmd = Self { child, input, output, capture };
-        testpmd.answer()?;
+        let mut testpmd = Self { child, input, output };
+        testpmd.answer()?; // It has read the file by then.
         Ok(Some(testpmd))
     }
 
@@ -121,8 +122,16 @@ impl Drop for Testpmd {
         // Does nothing to a child that has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_file(&self.capture);
     }
+}
+
+/// A file with this content and no name any more: whatever ends this program, nothing stays behind.
+fn nameless(content: &[u8]) -> Result<File> {
+    let path = env::temp_dir().join(format!("sluice-bench-{}.pcap", process::id()));
+    let mut file = File::create_new(&path).with_context(|| path.display().to_string())?;
+    fs::remove_file(&path)?;
+    file.write_all(content)?;
+    Ok(file)
 }
 
 /// Reads until the end, so that a wait can have a limit.
