@@ -37,7 +37,8 @@ pub fn program(name: &str) -> PathBuf {
 }
 
 fn build() -> PathBuf {
-    let words = "build --quiet --profile lab -p dataplane -p controlplane -p tests --bins";
+    let words =
+        "build --quiet --profile lab -p dataplane -p controlplane -p traffic -p tests --bins";
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(words.split(' ')).current_dir(root()).env("CARGO_TARGET_DIR", target());
     let status = cargo.status().expect("cargo runs");

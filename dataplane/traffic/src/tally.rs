@@ -77,6 +77,8 @@ pub struct Counts {
     pub unreadable: u64,
     /// Resets from the virtual address to a client.
     pub resets: u64,
+    /// ICMP to a client: such as a packet too big for a tunnel.
+    pub errors: u64,
     /// ARP.
     pub arp: u64,
     /// Anything else.

@@ -5,7 +5,7 @@
 //! checksum that belongs to it may differ. A flow has one server for its life, and its packets come
 //! in order.
 
-use engine::wire::ipv4::{IPIP, Ipv4};
+use engine::wire::ipv4::{ICMP, IPIP, Ipv4};
 use engine::wire::{eth, tcp};
 use zerocopy::FromBytes;
 
@@ -79,6 +79,18 @@ impl Verifier {
         self.tally.latency.record(if late > TIME_MASK / 2 { 0 } else { late });
     }
 
+    /// How many flows each server has now, by number.
+    #[must_use]
+    pub fn living(&self) -> Vec<u64> {
+        let mut living = vec![0; self.servers.names().len()];
+        for seen in self.seen.iter().filter(|s| s.rounds > 0) {
+            if let Some(count) = living.get_mut(usize::from(seen.server)) {
+                *count += 1;
+            }
+        }
+        living
+    }
+
     /// Server and order; whether the packet is the first of its number.
     fn count_in_flow(&mut self, segment: Segment, place: Place) -> bool {
         let slots = u32::try_from(self.seen.len()).unwrap_or(u32::MAX);
@@ -143,11 +155,16 @@ impl Verifier {
             && rest.get(13).is_some_and(|flags| flags & tcp::RST != 0)
             && ip.src == wire.vip
             && is_client(ip.dst);
+        let is_error = ip.proto == ICMP && is_client(ip.dst);
         let is_hurt = is_client(ip.src) || ip.dst == wire.vip;
-        *(match (is_reset, is_hurt) {
-            (true, _) => &mut counts.resets,
-            (false, true) => &mut counts.unreadable,
-            (false, false) => &mut counts.foreign,
+        *(if is_reset {
+            &mut counts.resets
+        } else if is_error {
+            &mut counts.errors
+        } else if is_hurt {
+            &mut counts.unreadable
+        } else {
+            &mut counts.foreign
         }) += 1;
     }
 }

@@ -53,6 +53,7 @@ fn what_is_right_counts_as_received_alone() {
         let want = Counts { received: 16, flows: 8, ..Counts::default() };
         assert_eq!(counts_of(&v), want);
         assert_eq!(v.tally.shares, [Share { packets: 8, flows: 4 }; 2]);
+        assert_eq!(v.living(), [2, 2]);
         assert_eq!((v.tally.latency.at(0.5), v.hops), (250, Some((1, 1))));
     }
 }
@@ -88,8 +89,11 @@ fn one_wrong_bit_anywhere_is_seen() {
         bytes[n] ^= 0x10;
         v.take(&bytes, 2000);
         let c = &v.tally.counts;
-        let named =
-            if at.contains(&n) { c.unreadable } else { c.altered + c.unreadable + c.foreign };
+        let named = if at.contains(&n) {
+            c.unreadable
+        } else {
+            c.altered + c.unreadable + c.foreign + c.errors
+        };
         assert_eq!(named, 1, "byte {n}: {c:?}");
     }
 }
@@ -103,12 +107,16 @@ fn strangers_are_told_apart() {
     reset[47] = tcp::RST;
     reset.truncate(60);
     v.take(&reset, 0);
+    // The header's checksum is not looked at: what matters is who sends what to whom.
+    let mut error = reset.clone();
+    error[23] = ICMP;
+    v.take(&error, 0);
     let mut arp = [0; 60];
     arp[12..14].copy_from_slice(&[8, 6]);
     v.take(&arp, 0);
     v.take(&[0; 60], 0);
     v.take(&[], 0);
-    let want = Counts { resets: 1, arp: 1, foreign: 2, ..Counts::default() };
+    let want = Counts { resets: 1, errors: 1, arp: 1, foreign: 2, ..Counts::default() };
     assert_eq!(counts_of(&v), want);
 }
 

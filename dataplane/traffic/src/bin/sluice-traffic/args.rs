@@ -1,0 +1,215 @@
+//! The command line.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail, ensure};
+use clap::{Parser, Subcommand, ValueEnum};
+use engine::addr::{L4Proto, Mac};
+use traffic::packet::{self, Sizes};
+use traffic::plan::{Choice, Flows, Life, MOST_FLOWS};
+use traffic::servers::Server;
+
+/// Sends numbered flows through a director and verifies every packet that comes out.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sluice-traffic",
+    version,
+    after_help = "Examples:
+  sluice-traffic run --tx 0000:3b:00.0 --rx 0000:3b:00.1 --vip 192.0.2.10:80 --rate 1000000
+  sluice-traffic run --tx net_memif0,role=client,socket=/tmp/m --vip 192.0.2.10:80 \\
+      --server 192.0.2.11 --server 192.0.2.12 --life cycle --svg run.svg
+  sluice-traffic search zero-loss --tx 0000:3b:00.0 --vip 192.0.2.10:80 --rate 14000000
+  sluice-traffic run --interactive --tx …
+
+Exit status: 0 all is verified, 1 a packet was lost, hurt or misled, or the run failed, 2 usage."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) mode: Mode,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mode {
+    /// One load for a time, or several by a prompt.
+    Run(Run),
+    /// Looks for a limit, by trials of --seconds each.
+    Search {
+        /// What limit.
+        #[arg(value_enum)]
+        what: What,
+        #[command(flatten)]
+        run: Run,
+        /// How near to the limit: part of where the search begins.
+        #[arg(long, default_value_t = 0.02)]
+        near: f64,
+        /// Table: a shell command between opening the flows and asking for each of them once, such
+        /// as one that adds a server: a director that hashes what it has no room for shows only so.
+        #[arg(long, value_name = "COMMAND")]
+        between: Option<String>,
+    },
+}
+
+/// A limit to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Packets per second without loss (RFC 2544 26.1), from --rate downwards.
+    ZeroLoss,
+    /// New connections per second without loss, each a SYN, an ACK and a FIN; from a third of --rate.
+    Cps,
+    /// Flows that stay on their server, from --flows downwards.
+    Table,
+}
+
+#[derive(Clone, Debug, Parser)]
+pub(crate) struct Run {
+    /// The device to send on: a PCI address or a virtual device, as in the director's config.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) tx: String,
+    /// The device that servers' packets come to; the same one unless given.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) rx: Option<String>,
+    /// The virtual service.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "192.0.2.10:80", value_parser = service)]
+    pub(crate) vip: (Ipv4Addr, u16),
+    /// The director's MAC address; asked for by ARP unless given.
+    #[arg(long, value_name = "MAC")]
+    pub(crate) to: Option<Mac>,
+    /// A real server: ADDRESS, MAC or ADDRESS@MAC. Its ARP is answered, and no other may get
+    /// packets. Without any, all that get packets are shown.
+    #[arg(long = "server", value_name = "SERVER")]
+    pub(crate) servers: Vec<Server>,
+    /// Addresses of which we are the gateway: ARP for them is answered with the port's own MAC.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) gateway: Vec<Ipv4Addr>,
+
+    /// UDP in place of TCP.
+    #[arg(long)]
+    pub(crate) udp: bool,
+    /// What a flow does.
+    #[arg(long, value_enum, default_value_t = LifeWord::Hits)]
+    pub(crate) life: LifeWord,
+    /// Packets in the life of a flow (--life cycle).
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) packets_per_flow: u32,
+    /// Flows alive at once.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) flows: u32,
+    /// Few flows send most: Zipf's law with this exponent, such as 1. All alike unless given.
+    #[arg(long, value_name = "S")]
+    pub(crate) zipf: Option<f64>,
+    /// Most new flows per second; 0: as they come.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) new_flows: u32,
+    /// Frame size in bytes with its check sequence; 76 at least by TCP, 64 by UDP.
+    #[arg(long, value_name = "BYTES", default_value_t = 128)]
+    pub(crate) frame: usize,
+    /// Mixed sizes: 7 of the smallest, 4 of 594, 1 of 1,518 bytes.
+    #[arg(long, conflicts_with = "frame")]
+    pub(crate) imix: bool,
+
+    /// Packets per second, at most a million.
+    #[arg(long, value_name = "PPS", default_value_t = 100_000.0)]
+    pub(crate) rate: f64,
+    /// As fast as the device takes them; lifts the limit of --rate too.
+    #[arg(long)]
+    pub(crate) line_rate: bool,
+    /// How long.
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+    /// So many packets, and no longer than --seconds.
+    #[arg(long, value_name = "N")]
+    pub(crate) packets: Option<u64>,
+    /// Warm-up before the load; it lasts until all flows are open, too. Not measured.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(crate) warm_up: f64,
+    /// Its share of the rate.
+    #[arg(long, value_name = "PART", default_value_t = 0.2)]
+    pub(crate) warm_share: f64,
+    /// The part of all packets that may be lost.
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    pub(crate) loss: f64,
+    /// Seed of all chance.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// A prompt: start, stop, show, set rate PPS, quit.
+    #[arg(short, long)]
+    pub(crate) interactive: bool,
+    /// The report as one JSON document, version 1.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A picture of throughput and latency over time.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// The core to run on; the last that this process may use unless given.
+    #[arg(long)]
+    pub(crate) core: Option<usize>,
+    /// Plain memory. Slower.
+    #[arg(long)]
+    pub(crate) no_huge: bool,
+    /// One more argument for DPDK's EAL. May be given several times.
+    #[arg(long = "eal", value_name = "ARG", allow_hyphen_values = true)]
+    pub(crate) eal: Vec<String>,
+}
+
+/// The life of a flow, without its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LifeWord {
+    /// Opened once, then segments for good.
+    Hits,
+    /// SYN, ACK, data, FIN, and a new flow in its place.
+    Cycle,
+    /// SYNs of ever-new flows with spoofed sources.
+    Syn,
+}
+
+impl Run {
+    pub(crate) fn check(&self) -> Result<()> {
+        let (smallest, proto) = (packet::smallest(self.proto()), self.proto());
+        ensure!((smallest..=1518).contains(&self.frame), "--frame: {smallest} to 1518 by {proto}");
+        ensure!((1..=MOST_FLOWS).contains(&self.flows), "--flows: 1 to {MOST_FLOWS}");
+        ensure!(self.packets_per_flow >= 3, "--packets-per-flow: at least 3");
+        ensure!((1.0..=1e9).contains(&self.rate), "--rate: 1 packet per second or more");
+        ensure!((0.01..=86_400.0).contains(&self.seconds), "--seconds: 0.01 to 86400");
+        ensure!((0.0..=3600.0).contains(&self.warm_up), "--warm-up: 0 to 3600");
+        ensure!((0.001..=1.0).contains(&self.warm_share), "--warm-share: 0.001 to 1");
+        ensure!((0.0..=1.0).contains(&self.loss), "--loss: 0 to 1");
+        ensure!(self.zipf.is_none_or(|s| (0.01..=10.0).contains(&s)), "--zipf: 0.01 to 10");
+        if self.rate > 1e6 && !self.line_rate {
+            bail!("--rate above a million wants --line-rate: this may be a shared machine");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn proto(&self) -> L4Proto {
+        if self.udp { L4Proto::Udp } else { L4Proto::Tcp }
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        match self.life {
+            LifeWord::Hits => Life::Hits,
+            LifeWord::Cycle => Life::Cycle(self.packets_per_flow),
+            LifeWord::Syn => Life::Syn,
+        }
+    }
+
+    pub(crate) fn plan(&self) -> Flows {
+        Flows {
+            count: self.flows,
+            life: self.life(),
+            choice: self.zipf.map_or(Choice::Uniform, Choice::Zipf),
+            new_per_second: self.new_flows,
+            seed: self.seed,
+        }
+    }
+
+    pub(crate) fn sizes(&self) -> Sizes {
+        if self.imix { Sizes::imix(self.proto()) } else { Sizes::fixed(self.frame) }
+    }
+}
+
+fn service(text: &str) -> Result<(Ipv4Addr, u16), String> {
+    let at: std::net::SocketAddrV4 = text.parse().map_err(|e| format!("{text:?}: {e}"))?;
+    Ok((*at.ip(), at.port()))
+}
