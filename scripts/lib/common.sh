@@ -27,5 +27,5 @@ need_root() {
 # Builds the daemon, the client and the lab's helpers, unless the caller brought them.
 build_programs() {
     [ -z "${SLUICE_BIN:-}" ] || return 0
-    (cd "$root" && cargo build --profile lab -p dataplane -p controlplane -p tests --bins)
+    (cd "$root" && cargo build --profile lab -p dataplane -p controlplane -p traffic -p tests --bins)
 }

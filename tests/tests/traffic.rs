@@ -2,13 +2,15 @@
 //!
 //! The rates are low and bounded: what counts is that not one packet is lost, hurt or misled, and
 //! the tester compares every byte of each. It is held to that by a peer that hurts on purpose.
+use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use tests::daemon::{Daemon, config, end};
-use tests::{Scratch, both, program};
+use tests::{Scratch, both, program, wait_for};
 
 /// Two servers whose station the config fixes, one that is asked for by ARP; twice through a
 /// gateway that is asked for, too.
@@ -142,17 +144,41 @@ struct Testpmd(Child);
 impl Testpmd {
     /// `None` where it is not installed.
     fn start(directory: &Path, way: &str) -> Option<Self> {
+        if !is_installed("dpdk-testpmd") {
+            return None;
+        }
         let vdev = format!("--vdev={}", memif(directory, "server"));
         let prefix = format!("--file-prefix=testpmd-{}-{way}", std::process::id());
         let mut command = Command::new("timeout");
-        command.args(["60", "dpdk-testpmd", "-l0,1", "--no-pci", "--no-huge", "-m256", &vdev]);
+        command.args([
+            "60",
+            "stdbuf",
+            "-oL",
+            "dpdk-testpmd",
+            "-l0,1",
+            "--no-pci",
+            "--no-huge",
+            "-m256",
+            &vdev,
+        ]);
         command.args([&prefix, "--no-telemetry", "--", "--total-num-mbufs=8192", "--nb-cores=1"]);
         command.args(["--port-topology=loop", &format!("--forward-mode={way}"), "-a"]);
-        let installed = Command::new("dpdk-testpmd").arg("--version").output().is_ok();
-        // It runs until its input ends.
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        installed.then(|| Self(command.spawn().expect("testpmd")))
+        // It runs until its input ends. A client that comes before its port has started stays
+        // outside for good.
+        let log = directory.join("testpmd.log");
+        let output = File::create(&log).expect("a log");
+        command.stdin(Stdio::piped()).stdout(output).stderr(Stdio::null());
+        let testpmd = Self(command.spawn().expect("timeout"));
+        let started = || Ok(std::fs::read_to_string(&log)?.contains("Checking link"));
+        wait_for("testpmd starts", Duration::from_secs(20), started).expect("testpmd");
+        Some(testpmd)
     }
+}
+
+/// Whether the shell would find it.
+fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(name).exists())
 }
 
 impl Drop for Testpmd {

@@ -63,7 +63,8 @@ pub(crate) enum What {
 
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct Run {
-    /// The device to send on: a PCI address or a virtual device, as in the director's config.
+    /// The device to send on: a PCI address or a virtual device, as in the director's config. The
+    /// server of a memif must be there first.
     #[arg(long, value_name = "DEVICE")]
     pub(crate) tx: String,
     /// The device that servers' packets come to; the same one unless given.
@@ -104,7 +105,8 @@ pub(crate) struct Run {
     /// Frame size in bytes with its check sequence; 76 at least by TCP, 64 by UDP.
     #[arg(long, value_name = "BYTES", default_value_t = 128)]
     pub(crate) frame: usize,
-    /// Mixed sizes: 7 of the smallest, 4 of 594, 1 of 1,518 bytes.
+    /// Mixed sizes: 7 of the smallest, 4 of 594, 1 of 1,518 bytes. The last does not fit a tunnel of
+    /// MTU 1,500.
     #[arg(long, conflicts_with = "frame")]
     pub(crate) imix: bool,
 
