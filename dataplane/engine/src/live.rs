@@ -74,6 +74,20 @@ impl<'a> LoadView<'a> {
         self.live.weight(slot)
     }
 
+    /// LVS's cost of a server: an active connection counts as much as 256 inactive ones.
+    #[inline(always)]
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "generations are stored from u16")]
+    pub fn overhead(&self, slot: u32) -> u64 {
+        let s = &self.live.0[slot as usize];
+        let generation = s.generation.load(Ordering::Relaxed) as u16;
+        let own = self.own.servers[slot as usize].counts(generation);
+        let active = u64::from(s.others_active.load(Ordering::Relaxed)) + u64::from(own.active);
+        let inactive =
+            u64::from(s.others_inactive.load(Ordering::Relaxed)) + u64::from(own.inactive);
+        (active << 8) + inactive
+    }
+
     /// ActiveConn and InActConn of a server over the whole director.
     #[inline(always)]
     #[must_use]

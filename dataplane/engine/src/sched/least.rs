@@ -1,14 +1,7 @@
-//! What `lc` and `wlc` share: the cost of a connection, and a walk that breaks ties fairly.
+//! What `lc` and `wlc` share: a walk that breaks ties fairly.
 
 use super::{Cursor, Who};
 use crate::pool::Pool;
-use crate::stats::ConnCounts;
-
-/// LVS's cost of a server: an active connection counts as much as 256 inactive ones.
-#[inline(always)]
-pub(super) fn overhead(counts: ConnCounts) -> u64 {
-    (u64::from(counts.active) << 8) + u64::from(counts.inactive)
-}
 
 /// Shows all servers to `visit` as (position, slot).
 ///
@@ -27,7 +20,8 @@ pub(super) fn walk(pool: &Pool, who: Who, cursor: &mut Cursor, mut visit: impl F
     };
     // `seq` marks that the first start is behind us, `hint` is the next start.
     (cursor.seq, cursor.hint) = (1, start as u32 + 1);
-    for at in (start..n).chain(0..start) {
-        visit(at, pool.servers[at].slot);
-    }
+    // `for_each` makes two plain loops of the chain.
+    let (before, after) = pool.servers.split_at(start.min(n));
+    let servers = (start..).zip(after).chain((0..).zip(before));
+    servers.for_each(|(at, server)| visit(at, server.slot));
 }

@@ -1,6 +1,6 @@
 //! Least connections: the smallest 256 × active + inactive, the first of equals.
 
-use super::least::{overhead, walk};
+use super::least::walk;
 use super::{Arrival, Cursor, SchedFlags, Schedule};
 use crate::live::LoadView;
 use crate::pool::Pool;
@@ -24,7 +24,7 @@ impl Schedule for LeastConn {
     ) -> Option<usize> {
         let mut least = (u64::MAX, None);
         walk(pool, arrival.who, cursor, |at, slot| {
-            let cost = if load.weight(slot) > 0 { overhead(load.counts(slot)) } else { u64::MAX };
+            let cost = if load.weight(slot) > 0 { load.overhead(slot) } else { u64::MAX };
             least = if cost < least.0 { (cost, Some(at)) } else { least };
         });
         least.1

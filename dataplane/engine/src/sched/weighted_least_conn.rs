@@ -1,6 +1,6 @@
 //! Weighted least connections: the smallest (256 × active + inactive) / weight, the first of equals.
 
-use super::least::{overhead, walk};
+use super::least::walk;
 use super::{Arrival, Cursor, SchedFlags, Schedule};
 use crate::live::LoadView;
 use crate::pool::Pool;
@@ -26,7 +26,7 @@ impl Schedule for WeightedLeastConn {
     ) -> Option<usize> {
         let mut least = (1, 0, None);
         walk(pool, arrival.who, cursor, |at, slot| {
-            let (cost, weight) = (overhead(load.counts(slot)), load.weight(slot));
+            let (cost, weight) = (load.overhead(slot), load.weight(slot));
             let less = product(cost, least.1) < product(least.0, weight);
             least = if less { (cost, weight, Some(at)) } else { least };
         });
