@@ -105,6 +105,25 @@ pub struct Counts {
 }
 
 impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.duplicates += other.duplicates;
+        self.unreadable += other.unreadable;
+        self.resets += other.resets;
+        self.errors += other.errors;
+        self.arp += other.arp;
+        self.foreign += other.foreign;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.begun += other.begun;
+        self.flows += other.flows;
+        self.altered += other.altered;
+        self.wrong_server += other.wrong_server;
+        self.moved += other.moved;
+        self.reordered += other.reordered;
+    }
+
     /// Sent and never received.
     #[must_use]
     pub const fn lost(&self) -> u64 {
@@ -144,6 +163,19 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Adds a load that came before.
+    pub fn add(&mut self, before: &Self) {
+        self.counts.add(&before.counts);
+        let longest = self.shares.len().max(before.shares.len());
+        self.shares.resize(longest, Share::default());
+        for (share, other) in self.shares.iter_mut().zip(&before.shares) {
+            share.packets += other.packets;
+            share.flows += other.flows;
+        }
+        self.latency.merge(&before.latency);
+        self.lasted += before.lasted;
+    }
+
     /// Counts per second of the load.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
@@ -171,6 +203,21 @@ mod tests {
         assert!(all.max() >= LONGEST, "a minute and longer");
         all.clear();
         assert_eq!(all.max(), 0);
+    }
+
+    #[test]
+    fn loads_add_up() {
+        let load = |n: u64| Tally {
+            counts: Counts { sent: n, received: n - 1, moved: 2, ..Counts::default() },
+            shares: vec![Share { packets: n, flows: 1 }; n as usize],
+            lasted: n,
+            ..Tally::default()
+        };
+        let mut all = load(3);
+        all.add(&load(2));
+        assert_eq!((all.counts.sent, all.counts.received, all.counts.moved), (5, 3, 4));
+        assert_eq!(all.shares.iter().map(|s| s.packets).collect::<Vec<_>>(), [5, 5, 3]);
+        assert_eq!((all.lasted, all.shares[0].flows), (5, 2));
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub(crate) enum Mode {
         #[arg(long, default_value_t = 0.02)]
         near: f64,
         /// Table: a shell command between opening the flows and asking for each of them once, such
-        /// as one that adds a server: a director that hashes what it has no room for shows only so.
+        /// as one that adds a server. A director that hashes what it has no room for shows its limit
+        /// only so, and only when each run of the command changes where the hash leads.
         #[arg(long, value_name = "COMMAND")]
         between: Option<String>,
     },

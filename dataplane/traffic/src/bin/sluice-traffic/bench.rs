@@ -203,7 +203,8 @@ impl<'a> Bench<'a> {
 
     /// Makes the packets that are due.
     fn fill(&mut self, stage: &mut Stage) {
-        let asked = self.wishes.rate.load(Ordering::Relaxed);
+        // The warm-up keeps its share.
+        let asked = if stage.load.opens { 0 } else { self.wishes.rate.load(Ordering::Relaxed) };
         let count = stage.due(asked).min(stage.load.packets - stage.made) as usize;
         let longest = self.writer.wire().sizes.longest();
         let pending = &mut stage.pending;

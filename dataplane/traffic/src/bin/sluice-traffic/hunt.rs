@@ -89,9 +89,7 @@ fn table(bench: &mut Bench, run: &Run, count: u32, between: Option<&str>) -> Res
         ensure!(status.success(), "--between {command:?}: {status}");
     }
     let mut tally = bench.play(load, |_| ());
-    tally.counts.sent += opening.counts.sent;
-    tally.counts.received += opening.counts.received;
-    tally.counts.resets += opening.counts.resets;
+    tally.add(&opening);
     Ok(tally)
 }
 

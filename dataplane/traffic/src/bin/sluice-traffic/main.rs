@@ -12,8 +12,8 @@ mod report;
 mod svg;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, atomic::Ordering};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
@@ -71,7 +71,6 @@ fn start(mode: Mode, run: Run) -> Result<bool> {
         match mode {
             Mode::Run(_) if asked.interactive => {
                 while inbox.recv().is_ok() {
-                    heeded.stop.store(false, Ordering::Relaxed);
                     run_once(&mut bench, &asked, &tell);
                 }
             }

@@ -98,6 +98,7 @@ pub(crate) fn talk(
             Ok(Order::Start) if heard.running => println!("it runs"),
             Ok(Order::Start) => {
                 (heard.running, heard.second) = (true, None);
+                wishes.stop.store(false, Ordering::Relaxed);
                 if orders.send(()).is_err() {
                     break;
                 }
