@@ -1,0 +1,179 @@
+//! The stage of the misses: what packets without a connection are, and a server for new ones.
+
+use super::answer::{no_service, reset, time_exceeded, unreachable};
+use super::{ACK, FIN, RST, SYN, track};
+use crate::burst::{Burst, Lane};
+use crate::conn::entry::Conn;
+use crate::conn::tcp_state::ConnState;
+use crate::flow::FlowHash;
+use crate::lcore::{Lcore, due, shares};
+use crate::live::LoadView;
+use crate::parse::{Kind, Parsed};
+use crate::queue::TxQueue;
+use crate::sched::Arrival;
+use crate::service::{Service, ServiceKey, StrayPolicy};
+use crate::snapshot::Snapshot;
+use crate::ticks::{TickSpan, Ticks};
+use crate::verdict::{DropReason, Verdict};
+
+/// Decides what packets without a connection are, and gives new ones a server.
+#[inline(always)]
+pub(super) fn schedule<T: TxQueue>(
+    burst: &mut Burst<T::F>,
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    misses: &Lane,
+    hits: &mut Lane,
+    now: Ticks,
+) {
+    for i in misses {
+        let n = usize::from(*i);
+        let at = burst.at[n];
+        let (_, port) = at.key.ports(at.family);
+        let proto = at.key.proto(at.family);
+        let key = ServiceKey { proto, addr: at.key.dst(at.family), port };
+        let outcome = match snap.service(key) {
+            None => Err(no_service(burst, lcore, snap, *i, key, now)),
+            Some(service) => begin(burst, lcore, snap, service, *i, now),
+        };
+        match outcome {
+            Ok(server) => {
+                burst.server[n] = server;
+                hits.push(*i);
+            }
+            Err(verdict) => burst.verdict[n] = verdict,
+        }
+    }
+}
+
+/// The first packet of a connection, or a packet that belongs to none.
+fn begin<T: TxQueue>(
+    burst: &mut Burst<T::F>,
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    service: &Service,
+    i: u8,
+    now: Ticks,
+) -> Result<u32, Verdict> {
+    let n = usize::from(i);
+    let (at, hash) = (burst.at[n], burst.hash[n]);
+    // An earlier packet of this burst may have begun the connection.
+    let candidate = lcore.table.candidate(hash, at.family);
+    if let Some(id) = lcore.table.find(candidate, hash, &at.key, at.family)
+        && let Some(server) = track(lcore, snap, id, &at, now)
+    {
+        return Ok(server);
+    }
+    if at.kind == Kind::Tcp {
+        if at.tcp_flags & (SYN | ACK) == SYN | ACK {
+            return Err(Verdict::Drop(DropReason::SynAck));
+        }
+        if at.tcp_flags & (SYN | RST | FIN) != SYN {
+            return stray(burst, lcore, snap, service, i, now);
+        }
+    }
+    if at.ttl <= 1 {
+        return Err(time_exceeded(burst, lcore, snap, i, now));
+    }
+    let arrival = Arrival { key: &at.key, family: at.family, who: lcore.who };
+    let stateless_flow = may_be_stateless(lcore, snap, service, &at, now);
+    let load = LoadView::new(&lcore.live, &lcore.board);
+    let cursor = &mut lcore.cursors[usize::from(service.id)];
+    let pick = if stateless_flow {
+        service.fallback.pick_stateless(&service.pool, &at.key, at.family, load)
+    } else {
+        service.scheduler.pick(&service.pool, arrival, cursor, load)
+    };
+    let Some(pick) = pick else {
+        lcore.board.services[usize::from(service.id)].no_server.add(1);
+        return Err(unreachable(burst, lcore, i, now));
+    };
+    let slot = service.pool.servers[pick].slot;
+    if insert(lcore, snap, service, &at, hash, slot, now) {
+        return Ok(slot);
+    }
+    lcore.refused[usize::from(service.id)] = Some(now);
+    stateless(lcore, service, &at).ok_or(Verdict::Drop(DropReason::NoServer))
+}
+
+/// Adds a connection to the table; false when the table is full.
+fn insert<T: TxQueue>(
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    service: &Service,
+    at: &Parsed,
+    hash: FlowHash,
+    slot: u32,
+    now: Ticks,
+) -> bool {
+    let generation = snap.servers[slot as usize].generation;
+    let mut conn = Conn::new(at.key, at.family, slot, generation, service.id);
+    let state = if at.kind == Kind::Udp { ConnState::Udp } else { ConnState::SynRecv };
+    conn.set_state(state);
+    conn.last_seen = now.low();
+    let due = due(&conn, snap, now);
+    if lcore.table.insert(hash, conn, due).is_none() {
+        lcore.board.stats.insert_failures.add(1);
+        return false;
+    }
+    let counters = &lcore.board.servers[slot as usize];
+    let (active, inactive) = shares(state, 1);
+    counters.change(generation, generation, active, inactive);
+    counters.conns.add(1);
+    lcore.board.stats.created.add(1);
+    true
+}
+
+/// For how long a SYN may be the repetition of one that got no entry: TCP repeats it after 1, 3 and
+/// 7 s (RFC 6298). Later ones are new, and least connections counts again.
+const SYN_REPEATS: TickSpan = TickSpan::from_secs(8);
+
+/// Whether a packet without an entry may belong to a flow that found no room: then it must stay
+/// where the hash sent that flow, even if there is room now.
+fn may_be_stateless<T: TxQueue>(
+    lcore: &Lcore<T>,
+    snap: &Snapshot,
+    service: &Service,
+    at: &Parsed,
+    now: Ticks,
+) -> bool {
+    let Some(refused) = lcore.refused[usize::from(service.id)] else { return false };
+    let lives = match at.kind {
+        Kind::Udp => TickSpan::from_secs(snap.timeouts.udp.into()),
+        _ if at.tcp_flags & SYN != 0 => SYN_REPEATS,
+        _ => TickSpan::from_secs(snap.timeouts.tcp.into()),
+    };
+    now < refused + lives
+}
+
+/// The server that the service's consistent hash names: for flows that have no entry.
+fn stateless<T: TxQueue>(lcore: &mut Lcore<T>, service: &Service, at: &Parsed) -> Option<u32> {
+    let load = LoadView::new(&lcore.live, &lcore.board);
+    let pick = service.fallback.pick_stateless(&service.pool, &at.key, at.family, load)?;
+    lcore.board.stats.untracked.add(1);
+    lcore.board.services[usize::from(service.id)].untracked.add(1);
+    Some(service.pool.servers[pick].slot)
+}
+
+/// A segment that begins nothing and belongs to no entry. While flows without entries may be alive
+/// it goes where they go.
+fn stray<T: TxQueue>(
+    burst: &mut Burst<T::F>,
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    service: &Service,
+    i: u8,
+    now: Ticks,
+) -> Result<u32, Verdict> {
+    let at = burst.at[usize::from(i)];
+    if may_be_stateless(lcore, snap, service, &at, now)
+        && let Some(server) = stateless(lcore, service, &at)
+    {
+        return Ok(server);
+    }
+    lcore.board.services[usize::from(service.id)].stray.add(1);
+    match service.stray {
+        StrayPolicy::Reset => Err(reset(burst, lcore, i, DropReason::Stray, now)),
+        StrayPolicy::Drop => Err(Verdict::Drop(DropReason::Stray)),
+    }
+}
