@@ -163,6 +163,8 @@ impl Testpmd {
         ]);
         command.args([&prefix, "--no-telemetry", "--", "--total-num-mbufs=8192", "--nb-cores=1"]);
         command.args(["--port-topology=loop", &format!("--forward-mode={way}"), "-a"]);
+        // Its files go with ours.
+        command.env("RUNTIME_DIRECTORY", directory);
         // It runs until its input ends. A client that comes before its port has started stays
         // outside for good.
         let log = directory.join("testpmd.log");

@@ -45,9 +45,14 @@ pub(crate) fn search(
         let held = holds(run, &tally, what, load);
         let c = &tally.counts;
         let line = format!(
-            "{load:.0} {unit}: {} (sent {}, lost {}, moved {}, resets {}, other faults {})",
-            if held { "held" } else { "failed" },
+            "{load:.0} {unit}: {} (sent {} at {:.0}/s, lost {}, moved {}, resets {}, other faults {})",
+            match (held, c.lost() + c.resets + c.faults()) {
+                (true, _) => "held",
+                (false, 0) => "failed: the tester or its device was too slow",
+                (false, _) => "failed",
+            },
             c.sent,
+            tally.rate(c.sent),
             c.lost(),
             c.moved,
             c.resets,
