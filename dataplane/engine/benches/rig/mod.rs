@@ -133,19 +133,29 @@ pub(crate) struct Rig {
 impl Rig {
     /// With a table for `capacity` connections.
     pub(crate) fn new(forwarder: ForwarderKind, capacity: usize) -> Self {
+        Self::beside(forwarder, capacity, Who::ALONE, Peers::connect(1).remove(0))
+    }
+
+    /// One of several lcores, with its rings to the others.
+    pub(crate) fn beside(
+        forwarder: ForwarderKind,
+        capacity: usize,
+        who: Who,
+        peers: Peers<HeapFrame>,
+    ) -> Self {
         let capacity = u32::try_from(capacity).expect("few flows");
         let (cable, board) = (Cable::new(), Arc::new(LcoreBoard::new(SERVERS.into(), 1)));
         let hops = HopTable::new(SERVERS.into());
         (0..SERVERS).for_each(|n| hops.set(HopId(n.into()), 0, Some(Mac([2, 0, 0, 0, 1, n]))));
         let parts = LcoreParts {
-            who: Who::ALONE,
+            who,
             hasher: FlowHasher::new(7),
             table: ConnTable::new(table_memory(ConnTable::bytes(capacity)), capacity)
                 .expect("fresh memory"),
             board: Arc::clone(&board),
             live: Arc::new(live()),
             hops: Arc::new(hops),
-            peers: Peers::connect(1).remove(0),
+            peers,
             outlets: vec![Outlet::new(cable.clone())],
         };
         let (control, mail) = mailbox();
