@@ -31,10 +31,11 @@ use crate::case::{Case, Place};
 
 /// Cycles per packet (CPU time × TSC rate ÷ packets) of the director's worker, in process.
 ///
-/// Cases: FORWARDER-v4-LOAD[-FLOWS][-SERVERS][-SERVICES], as in dr-v4-hit-1k-10kservices (hit:
-/// segments of known flows in random order; new: SYNs of new flows, of which 1 M or FLOWS are alive,
-/// so that as many expire), FLOWS of 32 1k 64k 1M 16M, SERVERS of 3servers 100servers 1000servers
-/// (else 8), SERVICES 10kservices (else 1). Without --only, those that have a bar. Besides the floors source-sink, macswap, 5tswap on the same queues, and
+/// Cases: FORWARDER-v4-LOAD and, where it matters, -FLOWS -SERVERS -SERVICES, as in
+/// dr-v4-hit-1k-10kservices (hit: segments of known flows in random order; new: SYNs of new flows,
+/// of which 1 M or FLOWS are alive, so that as many expire), FLOWS of 32 1k 64k 1M 16M, SERVERS of
+/// 3servers 100servers 1000servers (else 8), SERVICES 10kservices (else 1). Without --only, those
+/// that have a bar. Besides the floors source-sink, macswap, 5tswap on the same queues, and
 /// dpdk-testpmd's own. Each round runs every case once, so that noise falls on all alike.
 #[derive(Parser)]
 #[command(name = "bench-dataplane")]

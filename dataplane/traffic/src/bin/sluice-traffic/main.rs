@@ -1,7 +1,7 @@
 //! `sluice-traffic`: sends numbered flows through a director, or any device that gives packets
 //! back, and verifies every one of them. See `sluice-traffic run --help`.
 //!
-//! One lcore sends and receives ([`bench`]); the main thread shows, asks and reports.
+//! One lcore sends and receives ([`mod@bench`]); the main thread shows, asks and reports.
 
 mod args;
 mod bench;
