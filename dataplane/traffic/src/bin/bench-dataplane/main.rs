@@ -1,14 +1,14 @@
 //! Cycles per packet of the daemon's worker, beside what no director can be faster than.
 //!
 //! A figure without that of `5tswap` from the same run says nothing: machines differ. One run, on a
-//! virtual Sapphire Rapids (2.6 GHz, L2 2 MiB, DPDK 22.11, hugepages, a busy machine), medians of 7:
+//! virtual Sapphire Rapids (2.6 GHz, L2 2 MiB, DPDK 22.11, hugepages), medians of 7:
 //!
 //! ```text
-//!  source-sink 22   macswap 27   5tswap 29   testpmd: macswap 44, 5tswap 58
+//!  macswap 27   5tswap 31   testpmd: macswap 42, 5tswap 56
 //!
 //!           hit 1 k  hit 64 k  hit 1 M  new, 1 k alive  new, 1 M alive
-//!  DR           118       168      165             308             406
-//!  IPIP         130       177      178             317             421
+//!  DR            93       110      153             298             394
+//!  IPIP         106         –      164             316             408
 //! ```
 
 mod bar;
