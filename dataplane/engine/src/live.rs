@@ -77,14 +77,8 @@ impl<'a> LoadView<'a> {
     /// LVS's cost of a server: an active connection counts as much as 256 inactive ones.
     #[inline(always)]
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "generations are stored from u16")]
     pub fn overhead(&self, slot: u32) -> u64 {
-        let s = &self.live.0[slot as usize];
-        let generation = s.generation.load(Ordering::Relaxed) as u16;
-        let own = self.own.servers[slot as usize].counts(generation);
-        let active = u64::from(s.others_active.load(Ordering::Relaxed)) + u64::from(own.active);
-        let inactive =
-            u64::from(s.others_inactive.load(Ordering::Relaxed)) + u64::from(own.inactive);
+        let Loads { active, inactive } = self.counts(slot);
         (active << 8) + inactive
     }
 
@@ -92,13 +86,26 @@ impl<'a> LoadView<'a> {
     #[inline(always)]
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "generations are stored from u16")]
-    pub fn counts(&self, slot: u32) -> ConnCounts {
+    pub fn counts(&self, slot: u32) -> Loads {
         let s = &self.live.0[slot as usize];
-        let own =
-            self.own.servers[slot as usize].counts(s.generation.load(Ordering::Relaxed) as u16);
-        ConnCounts {
-            active: s.others_active.load(Ordering::Relaxed).saturating_add(own.active),
-            inactive: s.others_inactive.load(Ordering::Relaxed).saturating_add(own.inactive),
+        let generation = s.generation.load(Ordering::Relaxed) as u16;
+        let own = self.own.servers[slot as usize].counts(generation);
+        let sum = |others: &AtomicU32, own: u32| {
+            u64::from(others.load(Ordering::Relaxed)) + u64::from(own)
+        };
+        Loads {
+            active: sum(&s.others_active, own.active),
+            inactive: sum(&s.others_inactive, own.inactive),
         }
     }
+}
+
+/// What a server has over the whole director: sums of two [`ConnCounts`], which 32 bits might not
+/// hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loads {
+    /// ActiveConn.
+    pub active: u64,
+    /// InActConn.
+    pub inactive: u64,
 }

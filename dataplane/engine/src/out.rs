@@ -1,6 +1,6 @@
 //! The way out of one port: a short queue in front of the device's own.
 
-use crate::frame::{Frame, FrameVec};
+use crate::frame::FrameVec;
 use crate::queue::TxQueue;
 
 /// Frames on their way to one transmit queue, in order. What the device does not take stays for the
@@ -62,12 +62,5 @@ impl<T: TxQueue> Outlet<T> {
         let counts = (self.sent, self.full);
         (self.sent, self.full) = (0, 0);
         counts
-    }
-
-    /// Frees what still waits; for the end. Returns how many.
-    pub fn abandon(&mut self) -> usize {
-        let n = self.waiting.len();
-        T::F::free_bulk(&mut self.waiting);
-        n
     }
 }

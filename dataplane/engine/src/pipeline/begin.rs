@@ -75,25 +75,42 @@ fn begin<T: TxQueue>(
     if at.ttl <= 1 {
         return Err(time_exceeded(burst, lcore, snap, i, now));
     }
-    let arrival = Arrival { key: &at.key, family: at.family, who: lcore.who };
-    let stateless_flow = may_be_stateless(lcore, snap, service, &at, now);
-    let load = LoadView::new(&lcore.live, &lcore.board);
-    let cursor = &mut lcore.cursors[usize::from(service.id)];
-    let pick = if stateless_flow {
-        service.fallback.pick_stateless(&service.pool, &at.key, at.family, load)
-    } else {
-        service.scheduler.pick(&service.pool, arrival, cursor, load)
-    };
-    let Some(pick) = pick else {
+    let stateless = may_be_stateless(lcore, snap, service, &at, now);
+    let slot = if stateless { hashed(lcore, service, &at) } else { picked(lcore, service, &at) };
+    let Some(slot) = slot else {
         lcore.board.services[usize::from(service.id)].no_server.add(1);
         return Err(unreachable(burst, lcore, i, now));
     };
-    let slot = service.pool.servers[pick].slot;
     if insert(lcore, snap, service, &at, hash, slot, now) {
         return Ok(slot);
     }
     lcore.refused[usize::from(service.id)] = Some(now);
-    stateless(lcore, service, &at).ok_or(Verdict::Drop(DropReason::NoServer))
+    let slot = if stateless { Some(slot) } else { hashed(lcore, service, &at) };
+    let slot = slot.ok_or(Verdict::Drop(DropReason::NoServer))?;
+    count_untracked(lcore, service);
+    Ok(slot)
+}
+
+/// The server slot that the service's scheduler picks for a new connection.
+fn picked<T: TxQueue>(lcore: &mut Lcore<T>, service: &Service, at: &Parsed) -> Option<u32> {
+    let arrival = Arrival { key: &at.key, family: at.family, who: lcore.who };
+    let load = LoadView::new(&lcore.live, &lcore.board);
+    let cursor = &mut lcore.cursors[usize::from(service.id)];
+    let pick = service.scheduler.pick(&service.pool, arrival, cursor, load)?;
+    Some(service.pool.servers[pick].slot)
+}
+
+/// The server slot that the service's consistent hash names: for flows that have no entry.
+fn hashed<T: TxQueue>(lcore: &Lcore<T>, service: &Service, at: &Parsed) -> Option<u32> {
+    let load = LoadView::new(&lcore.live, &lcore.board);
+    let pick = service.fallback.pick_stateless(&service.pool, &at.key, at.family, load)?;
+    Some(service.pool.servers[pick].slot)
+}
+
+/// One more packet is forwarded without an entry.
+fn count_untracked<T: TxQueue>(lcore: &Lcore<T>, service: &Service) {
+    lcore.board.stats.untracked.add(1);
+    lcore.board.services[usize::from(service.id)].untracked.add(1);
 }
 
 /// Adds a connection to the table; false when the table is full.
@@ -146,15 +163,6 @@ fn may_be_stateless<T: TxQueue>(
     now < refused + lives
 }
 
-/// The server that the service's consistent hash names: for flows that have no entry.
-fn stateless<T: TxQueue>(lcore: &mut Lcore<T>, service: &Service, at: &Parsed) -> Option<u32> {
-    let load = LoadView::new(&lcore.live, &lcore.board);
-    let pick = service.fallback.pick_stateless(&service.pool, &at.key, at.family, load)?;
-    lcore.board.stats.untracked.add(1);
-    lcore.board.services[usize::from(service.id)].untracked.add(1);
-    Some(service.pool.servers[pick].slot)
-}
-
 /// A segment that begins nothing and belongs to no entry. While flows without entries may be alive
 /// it goes where they go.
 fn stray<T: TxQueue>(
@@ -167,8 +175,9 @@ fn stray<T: TxQueue>(
 ) -> Result<u32, Verdict> {
     let at = burst.at[usize::from(i)];
     if may_be_stateless(lcore, snap, service, &at, now)
-        && let Some(server) = stateless(lcore, service, &at)
+        && let Some(server) = hashed(lcore, service, &at)
     {
+        count_untracked(lcore, service);
         return Ok(server);
     }
     lcore.board.services[usize::from(service.id)].stray.add(1);
