@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use engine::sched::SchedulerKind;
 use ipnet::IpNet;
 
 use crate::settings::Port;
@@ -136,10 +135,10 @@ pub fn service(spec: &ServiceSpec, network: &Network) -> Result<(), Fault> {
     if network.is_edge(spec.address) {
         return Err(Fault::new("listen", format!("{} is the edge of a subnet", spec.address)));
     }
-    if spec.scheduler != SchedulerKind::Mh && !spec.flags.names().is_empty() {
-        let flags = spec.flags.names().join(", ");
-        let message = format!("{flags} is for scheduler mh, not for {}", spec.scheduler);
-        return Err(Fault::new("flags", message).hint("scheduler = \"mh\", or no flags"));
+    if let Some((flag, owner)) = spec.flags.misfit(spec.scheduler) {
+        let message = format!("{flag} is for scheduler {owner}, not for {}", spec.scheduler);
+        let hint = format!("scheduler = \"{owner}\", or no such flag");
+        return Err(Fault::new("flags", message).hint(hint));
     }
     Ok(())
 }

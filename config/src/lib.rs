@@ -6,6 +6,7 @@
 //! [`save()`] writes settings and running services back in the file's own shape.
 
 pub mod check;
+mod flags;
 pub mod load;
 mod reader;
 mod report;

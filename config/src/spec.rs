@@ -14,6 +14,7 @@ use engine::service::{ServiceKey, StrayPolicy};
 use engine::snapshot;
 use serde::{Deserialize, Serialize};
 
+pub use crate::flags::Flags;
 use crate::text;
 
 /// The greatest weight: 2³¹ − 1, as in LVS.
@@ -305,46 +306,6 @@ named!(Forward: "dr" | "gatewaying" => Dr, "tunnel" | "ipip" => Tunnel; later: "
 named!(TunType: "ipip" => Ipip; later: "gre", "gue");
 named!(Stray: "reset" => Reset, "drop" => Drop; later:);
 named!(Admin: "enabled" => Enabled, "drain" => Drain, "disabled" => Disabled; later:);
-
-/// The scheduler's flags, by name: `["mh-port", "mh-fallback"]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<String>", into = "Vec<&'static str>")]
-pub struct Flags {
-    /// `mh-port`: the client's port takes part in the hash.
-    pub mh_port: bool,
-    /// `mh-fallback`: a client whose server is not eligible goes to another.
-    pub mh_fallback: bool,
-}
-
-impl Flags {
-    /// The names of those that are set.
-    #[must_use]
-    pub fn names(self) -> Vec<&'static str> {
-        let all = [(self.mh_port, "mh-port"), (self.mh_fallback, "mh-fallback")];
-        all.into_iter().filter(|(set, _)| *set).map(|(_, name)| name).collect()
-    }
-}
-
-impl From<Flags> for Vec<&'static str> {
-    fn from(flags: Flags) -> Self {
-        flags.names()
-    }
-}
-
-impl TryFrom<Vec<String>> for Flags {
-    type Error = String;
-    fn try_from(names: Vec<String>) -> Result<Self, String> {
-        let mut flags = Self::default();
-        for name in names {
-            match name.as_str() {
-                "mh-port" => flags.mh_port = true,
-                "mh-fallback" => flags.mh_fallback = true,
-                _ => return Err(format!("{name:?} is unknown; allowed: mh-port, mh-fallback")),
-            }
-        }
-        Ok(flags)
-    }
-}
 
 /// A virtual service as an operator says it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

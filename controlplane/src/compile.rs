@@ -89,6 +89,8 @@ impl Compiler {
         }
         let spec = &entry.spec;
         let flags = SchedFlags {
+            sh_port: spec.flags.sh_port,
+            sh_fallback: spec.flags.sh_fallback,
             mh_port: spec.flags.mh_port,
             mh_fallback: spec.flags.mh_fallback,
             mh_key: self.mh_key,

@@ -148,7 +148,10 @@ fn a_wrong_command_line_ends_with_2_and_says_what_is_allowed() {
         ("service add web", "tcp ADDRESS:PORT"),
         ("service add tcp 192.0.2.1", "is not an endpoint"),
         ("service add tcp 192.0.2.1:80 -s best", "wlc"),
-        ("service add tcp 192.0.2.1:80 -b mh-poort", "allowed: mh-port, mh-fallback"),
+        (
+            "service add tcp 192.0.2.1:80 -b mh-poort",
+            "allowed: sh-port, sh-fallback, mh-port, mh-fallback",
+        ),
         ("server add web 10.0.0.1 -m", "not supported yet"),
         ("server add web 10.0.0.1 -w -1", "not a whole number from 0 to 2147483647"),
         ("timeouts set -1 0 0", "not a whole number from 0 to 2678400"),

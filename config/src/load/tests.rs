@@ -171,8 +171,10 @@ fn services() -> impl Strategy<Value = Vec<ServiceSpec>> {
             let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
             let mut s = ServiceSpec::new(Endpoint { protocol, address, port });
             s.scheduler = scheduler;
-            let mh = scheduler == SchedulerKind::Mh;
-            s.flags = Flags { mh_port: mh && b[1], mh_fallback: mh && b[2] };
+            let names = ["port", "fallback"].map(|flag| format!("{scheduler}-{flag}"));
+            let set = names.into_iter().zip([b[1], b[2]]).filter(|(_, set)| *set);
+            s.flags =
+                Flags::try_from(set.map(|(name, _)| name).collect::<Vec<_>>()).unwrap_or_default();
             s.forward = if b[3] { Forward::Dr } else { Forward::Tunnel };
             s.stray = if b[4] { Stray::Reset } else { Stray::Drop };
             s.servers = servers;

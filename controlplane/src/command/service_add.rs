@@ -18,7 +18,7 @@ pub struct ServiceAdd {
     /// How a new connection picks its server
     #[arg(short, long, default_value = "wlc", value_parser = words::scheduler())]
     scheduler: SchedulerKind,
-    /// Flags of the scheduler: mh-port, mh-fallback
+    /// Flags of the scheduler: sh-port, sh-fallback, mh-port, mh-fallback
     #[arg(short = 'b', long = "sched-flags", value_name = "FLAGS", value_parser = words::flags)]
     flags: Option<Flags>,
     /// Its name in commands and lists; the endpoint if absent

@@ -18,7 +18,7 @@ pub struct ServiceEdit {
     /// How a new connection picks its server
     #[arg(short, long, value_parser = words::scheduler())]
     scheduler: Option<SchedulerKind>,
-    /// Flags of the scheduler: mh-port, mh-fallback; empty for none
+    /// Flags of the scheduler: sh-port, sh-fallback, mh-port, mh-fallback; empty for none
     #[arg(short = 'b', long = "sched-flags", value_name = "FLAGS", value_parser = words::flags)]
     flags: Option<Flags>,
     /// Another name

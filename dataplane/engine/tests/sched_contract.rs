@@ -83,6 +83,25 @@ fn shares(director: &mut Director, connections: usize) -> Vec<f64> {
     counts.iter().map(|n| n / connections as f64).collect()
 }
 
+/// Whether a kind spreads connections by weight (or evenly), and how far from its aim chance may
+/// take 10,000 of them.
+fn tolerance(kind: SchedulerKind) -> Option<f64> {
+    match kind {
+        // A hash spreads clients as chance does; 256 buckets hardly fit weights.
+        SchedulerKind::Mh => Some(0.015),
+        SchedulerKind::Sh => Some(0.03),
+        // One server at a time is what these are for.
+        SchedulerKind::Dh | SchedulerKind::Fo | SchedulerKind::Ovf => None,
+        _ => Some(0.01),
+    }
+}
+
+/// Whether each lcore walks the pool from a place of its own.
+fn walks(kind: SchedulerKind) -> bool {
+    tolerance(kind).is_some()
+        && !matches!(kind, SchedulerKind::Mh | SchedulerKind::Sh | SchedulerKind::Twos)
+}
+
 fn fair(kind: SchedulerKind, weights: &[u32]) -> Vec<f64> {
     let all_equal = matches!(kind, SchedulerKind::Rr | SchedulerKind::Lc);
     let weight = |w: &u32| if all_equal { 1.0 } else { f64::from(*w) };
@@ -93,11 +112,11 @@ fn fair(kind: SchedulerKind, weights: &[u32]) -> Vec<f64> {
 #[test]
 fn shares_follow_weights_on_any_number_of_lcores() {
     for kind in SchedulerKind::ALL {
-        // A hash spreads clients as chance does.
-        let tolerance = if *kind == SchedulerKind::Mh { 0.015 } else { 0.01 };
+        let Some(tolerance) = tolerance(*kind) else { continue };
         for weights in [&[1, 2, 3, 4, 5, 6, 7, 8][..], &[1; 8], &[10, 20], &[3, 3, 1000]] {
-            // The kernel cuts 3 : 3 : 1000 to 6 bits; that is not the scheduler's error.
-            if *kind == SchedulerKind::Mh && weights.contains(&1000) {
+            // The kernel cuts 3 : 3 : 1000 to 6 bits, or to 256 buckets: not the scheduler's error.
+            let hash = matches!(kind, SchedulerKind::Mh | SchedulerKind::Sh);
+            if hash && weights.contains(&1000) {
                 continue;
             }
             for lcores in [1, 2, 8] {
@@ -114,7 +133,7 @@ fn shares_follow_weights_on_any_number_of_lcores() {
 
 #[test]
 fn lcores_start_on_different_servers() {
-    let walkers = SchedulerKind::ALL.iter().filter(|k| **k != SchedulerKind::Mh);
+    let walkers = SchedulerKind::ALL.iter().filter(|k| walks(**k));
     for (kind, lcores) in walkers.flat_map(|k| [(*k, 2), (*k, 8)]) {
         let mut director = Director::new(kind, SchedFlags::default(), lcores, &[5; 8]);
         // None sees the others' picks.
@@ -153,7 +172,7 @@ fn lcores_do_not_rush_to_an_idle_server() {
 }
 
 fn fallback() -> SchedFlags {
-    SchedFlags { mh_fallback: true, ..SchedFlags::default() }
+    SchedFlags { mh_fallback: true, sh_fallback: true, ..SchedFlags::default() }
 }
 
 proptest! {
@@ -176,7 +195,13 @@ proptest! {
             for n in 0..40 {
                 let pick = director.open(n % lcores);
                 prop_assert!(pick.is_none_or(|slot| weight(slot) > 0));
-                if kind != SchedulerKind::Mh || flags.mh_fallback {
+                // These refuse clients although somebody else is eligible, as LVS does.
+                let refuses = match kind {
+                    SchedulerKind::Mh | SchedulerKind::Sh => !flags.mh_fallback,
+                    SchedulerKind::Dh | SchedulerKind::Ovf => true,
+                    _ => false,
+                };
+                if !refuses {
                     prop_assert_eq!(pick.is_some(), somebody);
                 }
             }

@@ -87,7 +87,9 @@ impl Plain {
             SchedulerKind::Wrr => self.weighted_round_robin(),
             SchedulerKind::Lc => self.least(|_| 1),
             SchedulerKind::Wlc => self.least(u128::from),
-            SchedulerKind::Mh => unreachable!("not walked"),
+            SchedulerKind::Fo => self.highest(|_, _| true),
+            SchedulerKind::Ovf => self.highest(|active, weight| active <= weight),
+            _ => unreachable!("not walked"),
         }
     }
 
@@ -125,6 +127,13 @@ impl Plain {
             }
             last_pass = restarted && self.current <= self.step();
         }
+    }
+
+    fn highest(&self, fits: impl Fn(u128, u128) -> bool) -> Option<usize> {
+        let active = |at: usize| self.counts[usize::from(self.list[at].id)].0;
+        let all = (0..self.list.len()).filter(|at| fits(active(*at), self.weight(*at).into()));
+        // The first of equals: the last of the list turned round.
+        all.rev().filter(|at| self.weight(*at) > 0).max_by_key(|at| self.weight(*at))
     }
 
     fn least(&self, divisor: impl Fn(u32) -> u128) -> Option<usize> {
@@ -230,7 +239,9 @@ proptest! {
 
     #[test]
     fn the_others_walk_like_the_plain_ones(
-        kind in prop::sample::select(vec![SchedulerKind::Rr, SchedulerKind::Lc, SchedulerKind::Wlc]),
+        kind in prop::sample::select(vec![
+            SchedulerKind::Rr, SchedulerKind::Lc, SchedulerKind::Wlc, SchedulerKind::Fo, SchedulerKind::Ovf,
+        ]),
         events in events(any_weight()),
     ) {
         compare(kind, &events)?;

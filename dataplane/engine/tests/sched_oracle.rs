@@ -8,13 +8,14 @@ use std::net::SocketAddr;
 
 use engine::sched::SchedulerKind;
 use sched_lab::Lab;
+use sched_lab::history::{History, change};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Oracle {
     facts: Vec<Fact>,
     change_facts: Vec<ChangeFact>,
-    recorded: Vec<Recorded>,
+    recorded: Vec<History>,
 }
 
 #[derive(Deserialize)]
@@ -45,13 +46,6 @@ struct ChangeFact {
     picks: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Recorded {
-    scheduler: String,
-    flags: Option<String>,
-    steps: Vec<String>,
-}
-
 fn oracle() -> Oracle {
     serde_json::from_str(include_str!("data/ipvs_oracle.json")).expect("the data file parses")
 }
@@ -72,27 +66,6 @@ fn all_agree<T>(what: &str, cases: &[T], check: impl Fn(&T) -> Result<(), String
 
 fn same<T: PartialEq + std::fmt::Debug>(case: &str, ours: &T, kernel: &T) -> Result<(), String> {
     if ours == kernel { Ok(()) } else { Err(format!("{case}: {ours:?}, the kernel {kernel:?}")) }
-}
-
-/// Runs one of ipvsadm's changes of a server or of the scheduler.
-fn change(lab: &mut Lab, line: &str) {
-    let words: Vec<_> = line.split_whitespace().collect();
-    let option = |name: &str| {
-        let at = words.iter().position(|w| *w == name)?;
-        words.get(at + 1).copied()
-    };
-    let number = |name| option(name).map_or(0, |n| n.parse().expect("a number"));
-    if words[0] == "-E" {
-        let kind = option("-s").and_then(|s| s.parse().ok()).expect("a scheduler of ours");
-        return lab.reschedule(kind, option("-b").unwrap_or(""));
-    }
-    let server = option("-r").expect("a server").parse().expect("an address");
-    match words[0] {
-        "-a" => lab.add(server, number("-w"), number("-x")),
-        "-e" => lab.edit(server, number("-w"), number("-x")),
-        "-d" => lab.delete(server),
-        other => panic!("unknown command {other}"),
-    }
 }
 
 #[test]
@@ -129,7 +102,7 @@ fn picks_around_changes() {
         let mut picks = Vec::new();
         for (n, client) in fact.clients.iter().enumerate() {
             if n > 0 && n % 8 == 0 {
-                fact.changes[n / 8 - 1].iter().for_each(|line| change(&mut lab, line));
+                fact.changes[n / 8 - 1].iter().for_each(|line| change(&mut lab, line).unwrap());
             }
             let server = lab.open(*client).expect("all of these are answered");
             picks.push(format!("rs{}", &server.ip().to_string()["10.0.0.1".len()..]));
@@ -140,22 +113,5 @@ fn picks_around_changes() {
 
 #[test]
 fn picks_of_recorded_histories() {
-    all_agree("recorded histories", &oracle().recorded, |case| {
-        let mut lab = lab(&case.scheduler, case.flags.as_deref());
-        let title = format!("{} {:?}", case.scheduler, case.flags);
-        for (n, step) in case.steps.iter().enumerate() {
-            let words: Vec<_> = step.split_whitespace().collect();
-            match words[..] {
-                ["open", client, kernel] => {
-                    let ours = lab.open(client.parse().unwrap());
-                    let ours = ours.map_or("refused".to_owned(), |s| s.to_string());
-                    let so_far = format!("{title} after {:?}", &case.steps[..n]);
-                    same(&so_far, &ours, &kernel.to_owned())?;
-                }
-                ["close", connection] => lab.close(connection.parse().unwrap()),
-                _ => change(&mut lab, step),
-            }
-        }
-        Ok(())
-    });
+    all_agree("recorded histories", &oracle().recorded, History::replay);
 }

@@ -96,6 +96,8 @@ impl Director {
 
 fn parse(flags: &str) -> SchedFlags {
     SchedFlags {
+        sh_port: flags.contains("sh-port"),
+        sh_fallback: flags.contains("sh-fallback"),
         mh_port: flags.contains("mh-port"),
         mh_fallback: flags.contains("mh-fallback"),
         ..SchedFlags::default()

@@ -15,6 +15,7 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
+use super::buckets::fold;
 use super::{Arrival, Cursor, SchedFlags, Schedule};
 use crate::addr::Addr;
 use crate::flow::{Family, FlowKey};
@@ -76,6 +77,7 @@ impl Maglev {
             mh_fallback: true,
             mh_key: Some(key.unwrap_or(PUBLIC_KEY)),
             mh_size: Some(DEFAULT_SIZE),
+            ..SchedFlags::default()
         };
         Self::build(pool, flags)
     }
@@ -224,13 +226,7 @@ fn shift(greatest: u32, size: u32) -> u32 {
 /// SipHash-1-3 of the folded address plus the port plus a number, cut to 32 bits.
 #[allow(clippy::cast_possible_truncation, reason = "the low 32 bits are the hash")]
 fn kernel_hash((addr, port): (Addr, u16), number: u32, key: u64) -> u32 {
-    let words = addr.0.chunks_exact(4).map(|w| u32::from_be_bytes([w[0], w[1], w[2], w[3]]));
-    let folded = if addr.is_v4() {
-        u32::from_be_bytes(addr.low4())
-    } else {
-        words.fold(0, |folded, word| folded ^ word)
-    };
-    let sum = folded.wrapping_add(u32::from(port)).wrapping_add(number);
+    let sum = fold(addr).wrapping_add(u32::from(port)).wrapping_add(number);
     let mut hasher = SipHasher13::new_with_keys(key, key);
     hasher.write(&sum.to_le_bytes());
     hasher.finish() as u32

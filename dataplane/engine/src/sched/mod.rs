@@ -4,10 +4,16 @@
 //! one lcore the sequence of picks equals the Linux kernel's for the same pool and the same
 //! arrivals; servers are walked newest first, as the kernel walks them.
 
+mod buckets;
+pub mod destination_hash;
+pub mod failover;
 mod least;
 pub mod least_conn;
 pub mod maglev;
+pub mod overflow;
 pub mod round_robin;
+pub mod source_hash;
+pub mod two_choices;
 pub mod weighted_least_conn;
 pub mod weighted_round_robin;
 
@@ -92,7 +98,8 @@ pub trait Schedule: Sized {
     /// The position in `pool.servers` of the pick, or `None` when nobody is eligible.
     ///
     /// Never picks a server whose weight in `load` is 0. Runs on an lcore, for new connections
-    /// only: no allocation, work bounded by the size of the pool (`mh-fallback`: of the table).
+    /// only: no allocation, work bounded by the size of the pool (`sh-fallback`, `mh-fallback`: of
+    /// the table).
     fn pick(
         &self,
         pool: &Pool,
@@ -105,6 +112,10 @@ pub trait Schedule: Sized {
 /// LVS's scheduler flags, and the key of Maglev's keyed mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SchedFlags {
+    /// `sh-port`: the client's port takes part in the hash.
+    pub sh_port: bool,
+    /// `sh-fallback`: a client whose server is not eligible goes to another.
+    pub sh_fallback: bool,
     /// `mh-port`: the client's port takes part in the hash.
     pub mh_port: bool,
     /// `mh-fallback`: a client whose server is not eligible goes to another.
@@ -169,6 +180,16 @@ schedulers! {
     Lc = "lc" => least_conn::LeastConn,
     /// Weighted least connections: the smallest (256 * active + inactive) / weight. The default.
     Wlc = "wlc" => weighted_least_conn::WeightedLeastConn,
+    /// Destination hashing: each virtual address has its server, whatever the weights.
+    Dh = "dh" => destination_hash::DestinationHash,
+    /// Source hashing: each client has its server, in proportion to the weights.
+    Sh = "sh" => source_hash::SourceHash,
+    /// Weighted failover: the server of the highest weight takes everything.
+    Fo = "fo" => failover::Failover,
+    /// Weighted overflow: the highest weight until more connections are active, then the next.
+    Ovf = "ovf" => overflow::Overflow,
     /// Maglev hashing of the client's address: the same server on every director.
     Mh = "mh" => maglev::Maglev,
+    /// The power of two choices: the less loaded of two servers drawn at random by weight.
+    Twos = "twos" => two_choices::TwoChoices,
 }

@@ -1,6 +1,8 @@
 //! One service with real pools, boards and views, driven as ipvsadm drives LVS.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod history;
+
 use std::net::SocketAddr;
 
 use engine::addr::{Addr, L4Proto};
@@ -109,6 +111,11 @@ impl Lab {
 
     pub(crate) fn open(&mut self, client: SocketAddr) -> Option<SocketAddr> {
         let vip = if client.is_ipv4() { Addr::v4([192, 168, 1, 100]) } else { Addr([9; 16]) };
+        self.open_to(client, vip)
+    }
+
+    /// A connection to one of many destinations.
+    pub(crate) fn open_to(&mut self, client: SocketAddr, vip: Addr) -> Option<SocketAddr> {
         let (key, family) = FlowKey::new(client.ip().into(), client.port(), vip, 80, L4Proto::Tcp);
         let arrival = Arrival { key: &key, family, who: Who::ALONE };
         let load = LoadView::new(&self.live, &self.board);
@@ -153,8 +160,10 @@ impl Lab {
     }
 }
 
-fn parse(flags: &str) -> SchedFlags {
+pub(crate) fn parse(flags: &str) -> SchedFlags {
     SchedFlags {
+        sh_port: flags.contains("sh-port"),
+        sh_fallback: flags.contains("sh-fallback"),
         mh_port: flags.contains("mh-port"),
         mh_fallback: flags.contains("mh-fallback"),
         ..SchedFlags::default()
