@@ -79,10 +79,10 @@ impl Mbuf {
     }
 
     #[inline(always)]
-    fn start(&self) -> *mut u8 {
+    fn start(&self) -> NonNull<u8> {
         let offset = usize::from(self.get::<u16>(SLUICE_OFF_DATA_OFF));
-        // SAFETY: the data starts inside the buffer, or at its end.
-        unsafe { self.get::<*mut u8>(SLUICE_OFF_BUF_ADDR).add(offset) }
+        // SAFETY: every mbuf of a pool has a buffer, and the data starts inside it, or at its end.
+        unsafe { self.get::<NonNull<u8>>(SLUICE_OFF_BUF_ADDR).add(offset) }
     }
 
     #[inline(always)]
@@ -96,13 +96,13 @@ impl Frame for Mbuf {
     fn bytes(&self) -> &[u8] {
         // SAFETY: data_off + data_len lies within the buffer, which was initialised when the pool
         // was made; the borrow of `self` keeps writers away.
-        unsafe { slice::from_raw_parts(self.start(), self.len()) }
+        unsafe { slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
     #[inline(always)]
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and the buffer is not shared.
-        unsafe { slice::from_raw_parts_mut(self.start(), self.len()) }
+        unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) }
     }
 
     #[inline]

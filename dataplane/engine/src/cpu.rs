@@ -16,26 +16,27 @@ pub(crate) fn prefetch<T>(what: &T) {
     let _ = what;
 }
 
-/// Bit n is set where lane n equals `wanted`.
+/// Lanes out of eight: bits 2n and 2n + 1 stand for lane n.
+pub(crate) type Lanes = u32;
+
+/// The lanes that equal `wanted`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "lanes are bits here")]
-pub(crate) fn equal_lanes(lanes: &[u16; 8], wanted: u16) -> u32 {
-    use std::arch::x86_64::{
-        _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16,
-    };
+pub(crate) fn equal_lanes(lanes: &[u16; 8], wanted: u16) -> Lanes {
+    use std::arch::x86_64::{_mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi16};
     // SAFETY: SSE2 belongs to every x86-64; the load reads the 16 bytes of `lanes`, unaligned.
     unsafe {
         let lanes = _mm_loadu_si128(lanes.as_ptr().cast());
-        let equal = _mm_cmpeq_epi16(lanes, _mm_set1_epi16(wanted as i16));
-        _mm_movemask_epi8(_mm_packs_epi16(equal, equal)) as u32 & 0xff
+        _mm_movemask_epi8(_mm_cmpeq_epi16(lanes, _mm_set1_epi16(wanted as i16))) as u32
     }
 }
 
-/// Bit n is set where lane n equals `wanted`.
+/// The lanes that equal `wanted`.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn equal_lanes(lanes: &[u16; 8], wanted: u16) -> u32 {
-    lanes.iter().enumerate().fold(0, |bits, (n, lane)| bits | u32::from(*lane == wanted) << n)
+pub(crate) fn equal_lanes(lanes: &[u16; 8], wanted: u16) -> Lanes {
+    let bits = |lane: &u16| u32::from(*lane == wanted) * 3;
+    lanes.iter().rev().fold(0, |all, lane| all << 2 | bits(lane))
 }
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ mod tests {
         let lanes = [7, 0, 0xffff, 7, 0x8000, 9, 0x7fff, 7];
         let plain = |wanted| {
             let bits = lanes.iter().enumerate();
-            bits.fold(0, |all, (n, lane)| all | u32::from(*lane == wanted) << n)
+            bits.fold(0, |all, (n, lane)| all | (u32::from(*lane == wanted) * 3) << (2 * n))
         };
         for wanted in [0, 7, 9, 0x7fff, 0x8000, 0xffff, 1234] {
             assert_eq!(equal_lanes(&lanes, wanted), plain(wanted), "{wanted:04x}");

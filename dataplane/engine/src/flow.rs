@@ -42,6 +42,13 @@ impl FlowKey {
         Self(k)
     }
 
+    /// Makes it an IPv4 key, given as two little-endian words. What lies behind is not touched.
+    #[inline(always)]
+    pub(crate) fn put_v4(&mut self, addresses: u64, ports_and_proto: u64) {
+        self.0[..8].copy_from_slice(&addresses.to_le_bytes());
+        self.0[8..16].copy_from_slice(&ports_and_proto.to_le_bytes());
+    }
+
     /// An IPv6 key; addresses and ports in network order.
     #[must_use]
     pub fn v6(src: [u8; 16], dst: [u8; 16], ports: [u8; 4], proto: L4Proto) -> Self {
@@ -69,6 +76,16 @@ impl FlowKey {
         } else {
             (Self::v6(src.0, dst.0, ports, proto), Family::V6)
         }
+    }
+
+    /// The same, all bytes zero that do not count for `family`.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) const fn of(mut self, family: Family) -> Self {
+        if let (Family::V4, (_, rest)) = (family, self.0.split_at_mut(16)) {
+            rest.copy_from_slice(&[0; 24]);
+        }
+        self
     }
 
     /// The bytes that count for `family`.

@@ -62,6 +62,8 @@ pub struct Lcore<T: TxQueue> {
     pub(crate) refused: Box<[Option<Ticks>]>,
     /// The burst consists of packets that waited for a next hop, and were looked up before.
     pub(crate) replaying: bool,
+    /// Packets wait for a next hop that the present burst must not overtake.
+    pub(crate) has_lines: bool,
 }
 
 impl<T: TxQueue> Lcore<T> {
@@ -82,6 +84,7 @@ impl<T: TxQueue> Lcore<T> {
             cursors: vec![Cursor::default(); services].into(),
             refused: vec![None; services].into(),
             replaying: false,
+            has_lines: false,
         }
     }
 

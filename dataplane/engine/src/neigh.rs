@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  bit 63        56 55         48 47                                             0
-//!     |  state     |  port       |  MAC                                           |
+//!     |  state     |  port       |  MAC, its first byte lowest: as a frame has it |
 //! ```
 //! The control thread is the only writer ([`crate::mailbox`] brings it what lcores hear); lcores
 //! load one word per packet, relaxed.
@@ -23,19 +23,32 @@ pub type PortId = u8;
 pub struct Hop(u64);
 
 impl Hop {
+    /// A hop on `port`. `None`: unknown.
+    #[must_use]
+    pub fn new(port: PortId, mac: Option<Mac>) -> Self {
+        let [a, b, c, d, e, f] = mac.unwrap_or_default().0;
+        Self(u64::from_le_bytes([a, b, c, d, e, f, port, u8::from(mac.is_some())]))
+    }
+
     /// The hardware address to send to; without meaning when it is not reachable.
     #[inline(always)]
     #[must_use]
     pub const fn mac(self) -> Mac {
-        let b = self.0.to_be_bytes();
-        Mac([b[2], b[3], b[4], b[5], b[6], b[7]])
+        let [a, b, c, d, e, f, ..] = self.0.to_le_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+
+    /// The same in the low 48 bits of a little-endian word; above it is anything.
+    #[inline(always)]
+    pub(crate) const fn word(self) -> u64 {
+        self.0
     }
 
     /// The port to send from.
     #[inline(always)]
     #[must_use]
     pub const fn port(self) -> PortId {
-        self.0.to_be_bytes()[1]
+        self.0.to_le_bytes()[6]
     }
 
     /// Whether the hardware address is known.
@@ -80,9 +93,6 @@ impl HopTable {
 
     /// Says where a hop is. `None`: unknown (again). Control thread only.
     pub fn set(&self, id: HopId, port: PortId, mac: Option<Mac>) {
-        let m = mac.unwrap_or_default().0;
-        let state = u8::from(mac.is_some());
-        let word = u64::from_be_bytes([state, port, m[0], m[1], m[2], m[3], m[4], m[5]]);
-        self.0[id.0 as usize].store(word, Ordering::Relaxed);
+        self.0[id.0 as usize].store(Hop::new(port, mac).0, Ordering::Relaxed);
     }
 }

@@ -33,6 +33,17 @@ impl<T: TxQueue> Outlet<T> {
         }
     }
 
+    /// Puts a whole burst in line.
+    #[inline(always)]
+    pub fn push_all(&mut self, frames: &mut FrameVec<T::F>) {
+        if self.waiting.is_empty() {
+            let before = frames.len();
+            self.queue.tx_burst(frames);
+            self.sent += (before - frames.len()) as u64;
+        }
+        frames.drain(..).for_each(|frame| self.push(frame));
+    }
+
     /// Offers all waiting frames to the device once.
     #[inline]
     pub fn flush(&mut self) {

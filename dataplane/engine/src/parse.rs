@@ -10,6 +10,7 @@ use zerocopy::FromBytes;
 use crate::addr::{L4Proto, Mac};
 use crate::flow::{Family, FlowKey};
 use crate::frame::Frame;
+use crate::snapshot::PortFacts;
 use crate::verdict::{DropReason, Verdict};
 use crate::wire::checksum::Sum;
 use crate::wire::eth::{self, Eth};
@@ -38,9 +39,9 @@ pub enum Kind {
 
 /// Proof that the headers are sound: who may hold one need not check again.
 ///
-/// The IPv4 header is whole and its checksum right, the packet whole and no fragment, its source
-/// one that a host may have; a TCP or UDP header is whole and its ports are not zero. The frame
-/// may be longer than the packet (Ethernet padding): the packet ends at `l3 + ip_len`.
+/// The IPv4 header is whole and its checksum right, the packet whole and no fragment; the fixed
+/// part of a TCP or UDP header is whole. The frame may be longer than the packet (Ethernet padding):
+/// the packet ends at `l3 + ip_len`. Before a connection begins, [`begins`] judges the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub struct Parsed {
@@ -78,8 +79,8 @@ impl Default for Parsed {
     }
 }
 
-/// Judges the headers of a frame that arrived on a port whose hardware address is `station`, and
-/// writes what they say into `into`, which without an error is whole and else of no meaning.
+/// Judges the headers of a frame that arrived on `port`, and writes what they say into `into`, which
+/// without an error is whole and else of no meaning.
 ///
 /// Into a place of the burst instead of by value: a value made of narrow stores is moved by wide
 /// loads, and a load that spans several stores waits for them, 15 cycles a packet.
@@ -88,11 +89,11 @@ impl Default for Parsed {
 /// What happens to a frame that goes no further: [`Verdict::Punt`] if it carries neither IPv4 nor
 /// ARP, else [`Verdict::Drop`] with the reason.
 #[inline(always)]
-pub fn parse_into<F: Frame>(frame: &F, station: Mac, into: &mut Parsed) -> Result<(), Verdict> {
-    if fast(frame, station, into).is_some() {
+pub fn parse_into<F: Frame>(frame: &F, port: &PortFacts, into: &mut Parsed) -> Result<(), Verdict> {
+    if fast(frame, port, into).is_some() {
         return Ok(());
     }
-    slow_into(frame.bytes(), station, into)
+    slow_into(frame.bytes(), port.mac, into)
 }
 
 #[cold]
@@ -102,54 +103,80 @@ fn slow_into(frame: &[u8], station: Mac, into: &mut Parsed) -> Result<(), Verdic
     Ok(())
 }
 
-/// The same by value.
+/// The same by value and with [`begins`], for a port whose hardware address is `station`.
 ///
 /// # Errors
 /// As [`parse_into`].
 pub fn parse<F: Frame>(frame: &F, station: Mac) -> Result<Parsed, Verdict> {
     let mut parsed = Parsed::default();
-    parse_into(frame, station, &mut parsed).map(|()| parsed)
+    parse_into(frame, &PortFacts { mac: station, mtu: 0 }, &mut parsed)?;
+    if matches!(parsed.kind, Kind::Tcp | Kind::Udp) {
+        begins(frame, &parsed).map_err(Verdict::Drop)?;
+    }
+    Ok(parsed)
 }
 
 /// Header offsets of the common packet.
 const L3: u16 = 14;
 const L4: u16 = 34;
 
-/// The common packet, or `None` for anything else.
+/// The common packet, or `None` for anything else. What it leaves out is [`begins`]' business.
+///
+/// ```text
+///  byte 0          6        12   14 15 16  18 20  22  23    24  26     30     34    38
+///       | to       | from   | 0800 45 tos len id frag ttl proto sum source dest  ports | ...
+///  read | link: 8 bytes     | kind: 8 bytes   | rest: 4  |   | pair: 8     | 4      |
+/// ```
 #[inline(always)]
-fn fast<F: Frame>(frame: &F, station: Mac, into: &mut Parsed) -> Option<()> {
+fn fast<F: Frame>(frame: &F, port: &PortFacts, into: &mut Parsed) -> Option<()> {
     let h = frame.head::<54>()?;
-    let word = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
-    let quad = |at: usize| [h[at], h[at + 1], h[at + 2], h[at + 3]];
+    let four = |at: usize| u32::from_le_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
+    let eight = |at: usize| u64::from(four(at)) | u64::from(four(at + 4)) << 32;
 
-    let (proto, ip_len) = (h[23], word(16));
-    let sound = h[..6] == station.0
-        && h[12..15] == [0x08, 0x00, 0x45] // ethertype, version 4, no options
-        && usize::from(L3) + usize::from(ip_len) <= frame.bytes().len()
-        && word(20) & 0x3fff == 0 // neither "more fragments" nor an offset
-        && Sum::of(&h[14..34]).holds()
-        && usable_source(quad(26), quad(30))
-        && word(34) != 0
-        && word(36) != 0;
-    if !sound {
+    let (link, kind, rest) = (eight(0), eight(12), four(20));
+    // Another station; ethertype, version and header length; "more fragments" and an offset.
+    let odd = (link ^ port.word()) << 16 | (kind ^ 0x0045_0008) << 40 | u64::from(rest & 0xff3f);
+    #[allow(clippy::cast_possible_truncation, reason = "bytes are cut out of words")]
+    let (ip_len, ttl, proto) =
+        (((kind >> 32) as u16).swap_bytes(), (rest >> 16) as u8, (rest >> 24) as u8);
+    if odd != 0
+        || usize::from(L3) + usize::from(ip_len) > frame.bytes().len()
+        || !Sum::of(&h[14..34]).holds()
+    {
         return None;
     }
-    let (kind, tcp_flags, least, len) = match L4Proto::from_ip(proto)? {
-        L4Proto::Tcp => (Kind::Tcp, h[47], tcp::LEN, usize::from(h[46] >> 4) * 4),
-        L4Proto::Udp => (Kind::Udp, 0, udp::LEN, usize::from(word(38))),
+    let (kind, tcp_flags, least) = match L4Proto::from_ip(proto)? {
+        L4Proto::Tcp => (Kind::Tcp, h[47], ipv4::LEN + tcp::LEN),
+        L4Proto::Udp => (Kind::Udp, 0, ipv4::LEN + udp::LEN),
     };
-    if len < least || ipv4::LEN + len > usize::from(ip_len) {
+    if usize::from(ip_len) < least {
         return None;
     }
     // Two stores of eight bytes, as the hash loads them: a load that spans stores waits for them,
     // 13 cycles a packet.
-    let ports = u64::from(u32::from_le_bytes(quad(34)));
-    into.key.0[..8].copy_from_slice(&h[26..34]);
-    into.key.0[8..16].copy_from_slice(&(ports | u64::from(proto) << 32).to_le_bytes());
-    into.key.0[16..].fill(0);
+    into.key.put_v4(eight(26), u64::from(four(34)) | u64::from(proto) << 32);
     (into.family, into.kind, into.tcp_flags) = (Family::V4, kind, tcp_flags);
-    (into.l3, into.l4, into.ip_len, into.ttl) = (L3, L4, ip_len, h[22]);
+    (into.l3, into.l4, into.ip_len, into.ttl) = (L3, L4, ip_len, ttl);
     Some(())
+}
+
+/// What a packet must be besides to begin a connection, or to be answered: from a source that a
+/// host may have, with ports, its TCP or UDP header whole. A packet of a known connection has the
+/// first two, and what it carries is its server's business.
+///
+/// # Errors
+/// [`DropReason::BadSource`], [`DropReason::ZeroPort`] or [`DropReason::BadHeader`].
+pub fn begins<F: Frame>(frame: &F, at: &Parsed) -> Result<(), DropReason> {
+    let (src, dst) = (at.key.src(at.family), at.key.dst(at.family));
+    if !usable_source(src.low4(), dst.low4()) {
+        return Err(DropReason::BadSource);
+    }
+    let packet = frame.bytes().get(..usize::from(at.l3) + usize::from(at.ip_len));
+    let body = packet.and_then(|packet| packet.get(usize::from(at.l4)..));
+    match transport(at.key.proto(at.family) as u8, body.unwrap_or_default()) {
+        Err(Verdict::Drop(reason)) => Err(reason),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a host may send from `src` to `dst`. Not from the destination itself: the "land" attack.

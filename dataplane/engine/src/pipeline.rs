@@ -2,12 +2,12 @@
 //! the next, and prefetches what the next will touch:
 //!
 //! ```text
-//!  parse ─► own ─► find ──┬─ hits ─────────────────────┬─► forward ─► settle
-//!    │ (bucket)     (entry)└─ misses ─► schedule ───────┘
-//!    └─ ARP, ICMP, other IP ─► answer ──────────────────────────────►
+//!  parse ─► own ─► find ──┬─ hits ───────────────┬─► route ─► forward ─► settle
+//!    │ (bucket)     (entry)└─ misses ─► schedule ─┘
+//!    └─ ARP, ICMP, other IP ─► answer ────────────────────────────────►
 //! ```
 //! A hit touches its bucket, its entry, its server's line and its next hop's word; it looks up no
-//! service. Every packet ends in one verdict, which `settle` carries out and counts.
+//! service. Every packet is forwarded or ends in a verdict, which `settle` carries out and counts.
 
 mod answer;
 mod begin;
@@ -35,54 +35,67 @@ const ACK: u8 = 0x10;
 
 /// Takes a burst from headers to verdicts, and every frame out of it.
 pub fn run<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &mut Lcore<T>, snap: &Snapshot, now: Ticks) {
+    lcore.has_lines = !lcore.parking.is_empty() && !lcore.replaying;
     let (mut flows, others) = parse(burst, lcore, snap);
     if lcore.who.lcores > 1 {
-        own(burst, lcore, &mut flows);
+        flows = own(burst, lcore, flows);
     }
-    let (mut hits, misses) = find(burst, lcore, snap, &flows, now);
-    schedule(burst, lcore, snap, &misses, &mut hits, now);
-    forward(burst, lcore, snap, &hits, now);
-    answer(burst, lcore, snap, &others, now);
+    let mut ways = Ways::default();
+    let misses = find(burst, lcore, snap, flows, &mut ways, now);
+    if !misses.is_empty() {
+        schedule(burst, lcore, snap, misses, &mut ways, now);
+    }
+    forward(burst, lcore, snap, &ways, now);
+    if !others.is_empty() {
+        answer(burst, lcore, snap, others, now);
+    }
     settle(burst, lcore, snap, now);
+}
+
+/// Packets with a server and a next hop, grouped by forwarder.
+#[derive(Default)]
+struct Ways {
+    hop: [Hop; BURST],
+    direct: Lane,
+    tunnelled: Lane,
 }
 
 /// Reads the headers. Flows get a hash, and their bucket is on its way.
 #[inline(always)]
 fn parse<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &Lcore<T>, snap: &Snapshot) -> (Lane, Lane) {
-    let (mut flows, mut others) = (Lane::new(), Lane::new());
-    for i in positions(burst) {
+    let (mut ended, mut others) = (Lane::default(), Lane::default());
+    for i in burst.positions() {
         let n = usize::from(i);
-        let station = snap.ports[usize::from(burst.port[n])].mac;
+        let port = &snap.ports[usize::from(burst.port[n])];
         let (frame, at) = burst.unread(n);
-        if let Err(verdict) = crate::parse::parse_into(frame, station, at) {
+        if let Err(verdict) = crate::parse::parse_into(frame, port, at) {
             burst.verdict[n] = verdict;
+            ended.push(i);
         } else if matches!(at.kind, Kind::Tcp | Kind::Udp) {
-            flows.push(i);
+            let hash = lcore.hasher.hash(&at.key, at.family);
+            burst.hash[n] = hash;
+            burst.bucket[n] = lcore.table.home(hash);
+            lcore.table.prefetch_bucket(burst.bucket[n]);
         } else {
             others.push(i);
         }
     }
-    // A walk of its own: the hash is one long chain, and short rounds overlap more of them.
-    for i in &flows {
-        let n = usize::from(*i);
-        let at = &burst.at[n];
-        burst.hash[n] = lcore.hasher.hash(&at.key, at.family);
-        lcore.table.prefetch_bucket(burst.hash[n]);
-    }
-    (flows, others)
+    (Lane::first(burst.len()).without(ended).without(others), others)
 }
 
 /// Sorts out the flows of other lcores.
-fn own<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &Lcore<T>, flows: &mut Lane) {
-    flows.retain(|i| {
-        let n = usize::from(*i);
+fn own<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &Lcore<T>, flows: Lane) -> Lane {
+    let mut mine = Lane::default();
+    for i in flows {
+        let n = usize::from(i);
         let owner = burst.hash[n].owner(lcore.who.lcores);
-        let mine = owner == lcore.who.lcore;
-        if !mine {
+        if owner == lcore.who.lcore {
+            mine.push(i);
+        } else {
             burst.verdict[n] = Verdict::HandOver(owner);
         }
-        mine
-    });
+    }
+    mine
 }
 
 /// Finds the connections of flows, and moves their state. Two walks: by tag, then by key.
@@ -91,27 +104,53 @@ fn find<T: TxQueue>(
     burst: &mut Burst<T::F>,
     lcore: &mut Lcore<T>,
     snap: &Snapshot,
-    flows: &Lane,
+    flows: Lane,
+    ways: &mut Ways,
     now: Ticks,
-) -> (Lane, Lane) {
+) -> Lane {
     for i in flows {
-        let n = usize::from(*i);
-        burst.conn[n] = lcore.table.candidate(burst.hash[n], burst.at[n].family);
+        let n = usize::from(i);
+        burst.conn[n] = lcore.table.candidate(burst.bucket[n], burst.hash[n]);
     }
-    let (mut hits, mut misses) = (Lane::new(), Lane::new());
+    let mut misses = Lane::default();
     for i in flows {
-        let n = usize::from(*i);
+        let n = usize::from(i);
         let at = &burst.at[n];
         let found = lcore.table.find(burst.conn[n], burst.hash[n], &at.key, at.family);
         match found.and_then(|id| track(lcore, snap, id, at, now)) {
-            Some(server) => {
-                burst.server[n] = server;
-                hits.push(*i);
-            }
-            None => misses.push(*i),
+            Some(server) => route(burst, lcore, snap, i, server, ways, now),
+            None => misses.push(i),
         }
     }
-    (hits, misses)
+    misses
+}
+
+/// Finds a packet's next hop and puts it in the line of its forwarder.
+#[inline(always)]
+fn route<T: TxQueue>(
+    burst: &mut Burst<T::F>,
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    i: u8,
+    server: u32,
+    ways: &mut Ways,
+    now: Ticks,
+) {
+    let n = usize::from(i);
+    let line = &snap.servers[server as usize];
+    let hop = lcore.hops.hop(line.hop);
+    burst.server[n] = server;
+    ways.hop[n] = hop;
+    if !hop.is_reachable() || (lcore.has_lines && lcore.parking.has_line(line.hop)) {
+        burst.verdict[n] = Verdict::Park;
+    } else if burst.at[n].ttl <= 1 {
+        burst.verdict[n] = time_exceeded(burst, lcore, snap, i, now);
+    } else {
+        match line.forwarder {
+            ForwarderKind::Dr => ways.direct.push(i),
+            ForwarderKind::Ipip => ways.tunnelled.push(i),
+        }
+    }
 }
 
 /// Notes one more packet of a connection and gives its server. `None` when the connection is no
@@ -195,36 +234,17 @@ fn move_state<T: TxQueue>(
     }
 }
 
-/// Brings packets to their servers, grouped by forwarder.
+/// Brings packets to their servers.
 #[inline(always)]
 fn forward<T: TxQueue>(
     burst: &mut Burst<T::F>,
     lcore: &mut Lcore<T>,
     snap: &Snapshot,
-    hits: &Lane,
+    ways: &Ways,
     now: Ticks,
 ) {
-    let mut hop = [Hop::default(); BURST];
-    let mut direct = Lane::new();
-    let mut tunnelled = Lane::new();
-    let lines = !lcore.parking.is_empty() && !lcore.replaying;
-    for i in hits {
-        let n = usize::from(*i);
-        let line = &snap.servers[burst.server[n] as usize];
-        hop[n] = lcore.hops.hop(line.hop);
-        if !hop[n].is_reachable() || (lines && lcore.parking.has_line(line.hop)) {
-            burst.verdict[n] = Verdict::Park;
-        } else if burst.at[n].ttl <= 1 {
-            burst.verdict[n] = time_exceeded(burst, lcore, snap, *i, now);
-        } else {
-            match line.forwarder {
-                ForwarderKind::Dr => direct.push(*i),
-                ForwarderKind::Ipip => tunnelled.push(*i),
-            }
-        }
-    }
-    apply(burst, lcore, snap, &direct, &hop, ForwarderKind::Dr, now);
-    apply(burst, lcore, snap, &tunnelled, &hop, ForwarderKind::Ipip, now);
+    apply(burst, lcore, snap, ways.direct, &ways.hop, ForwarderKind::Dr, now);
+    apply(burst, lcore, snap, ways.tunnelled, &ways.hop, ForwarderKind::Ipip, now);
 }
 
 #[inline(always)]
@@ -232,54 +252,71 @@ fn apply<T: TxQueue>(
     burst: &mut Burst<T::F>,
     lcore: &mut Lcore<T>,
     snap: &Snapshot,
-    lane: &Lane,
+    lane: Lane,
     hop: &[Hop; BURST],
     forwarder: ForwarderKind,
     now: Ticks,
 ) {
     for i in lane {
-        let n = usize::from(*i);
+        let n = usize::from(i);
         let (slot, hop) = (burst.server[n] as usize, hop[n]);
         let (line, out) = (&snap.servers[slot], &snap.ports[usize::from(hop.port())]);
         let (frame, at) = burst.packet(n);
-        let applied = forwarder.apply(frame, at, line, hop.mac(), out);
-        let bytes = u64::from(at.ip_len);
-        burst.verdict[n] = match applied {
+        match forwarder.apply(frame, at, line, hop, out) {
             Ok(()) => {
-                burst.port[n] = hop.port();
                 let counters = &lcore.board.servers[slot];
                 counters.in_packets.add(1);
-                counters.in_bytes.add(bytes);
-                Verdict::Forward
+                counters.in_bytes.add(u64::from(at.ip_len));
+                burst.port[n] = hop.port();
+                burst.forwarded.push(i);
             }
-            Err(DropReason::TooBig) => too_big(burst, lcore, *i, line.mtu, forwarder, now),
-            Err(reason) => Verdict::Drop(reason),
-        };
+            Err(reason) => {
+                burst.verdict[n] = match reason {
+                    DropReason::TooBig => too_big(burst, lcore, i, line.mtu, forwarder, now),
+                    reason => Verdict::Drop(reason),
+                };
+            }
+        }
     }
 }
 
-/// Carries out the verdicts and counts them. Frames that end here are freed at once.
+/// Carries out the verdicts and counts them. Nearly always all packets of a burst go out of one
+/// port, as they are. Frames that end here are freed at once.
 #[inline(always)]
 fn settle<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &mut Lcore<T>, snap: &Snapshot, now: Ticks) {
+    let (all, forwarded) = (Lane::first(burst.len()), std::mem::take(&mut burst.forwarded));
+    lcore.board.stats.forwarded.add(forwarded.len() as u64);
+    let out = burst.port[0];
+    if forwarded == all && burst.port[..burst.len()].iter().all(|port| *port == out) {
+        lcore.outlets[usize::from(out)].push_all(&mut burst.frames);
+        return;
+    }
+    settle_each(burst, lcore, snap, forwarded, now);
+}
+
+/// One by one.
+#[inline(never)]
+fn settle_each<T: TxQueue>(
+    burst: &mut Burst<T::F>,
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    forwarded: Lane,
+    now: Ticks,
+) {
     let mut ended: FrameVec<T::F> = FrameVec::new();
-    let mut forwarded = 0;
-    for i in positions(burst) {
+    for (i, frame) in (0..).zip(burst.frames.drain(..)) {
         let n = usize::from(i);
-        let Some(frame) = burst.frames[n].take() else { continue };
-        if burst.verdict[n] == Verdict::Forward {
+        if forwarded.has(i) {
             lcore.outlets[usize::from(burst.port[n])].push(frame);
-            forwarded += 1;
         } else {
             let server = burst.server[n] as usize;
             let packet = (frame, burst.port[n], burst.verdict[n], server);
             finish(packet, lcore, snap, &mut ended, now);
         }
     }
-    lcore.board.stats.forwarded.add(forwarded);
     if !ended.is_empty() {
         T::F::free_bulk(&mut ended);
     }
-    burst.clear();
 }
 
 /// One packet that is not forwarded: frame, port, verdict, server slot.
@@ -303,7 +340,7 @@ fn finish<T: TxQueue>(
             }
             keep(parked.map(|_| ()), ended, verdict, DropReason::NeighbourQueueFull)
         }
-        Verdict::Forward | Verdict::Reply => {
+        Verdict::Reply => {
             lcore.outlets[usize::from(port)].push(frame);
             verdict
         }
@@ -314,7 +351,6 @@ fn finish<T: TxQueue>(
     };
     let stats = &lcore.board.stats;
     match verdict {
-        Verdict::Forward => stats.forwarded.add(1),
         Verdict::Reply => stats.replied.add(1),
         Verdict::Punt => stats.punted.add(1),
         Verdict::HandOver(_) => stats.handed_over.add(1),
@@ -337,10 +373,4 @@ fn keep<F: Frame>(
             Verdict::Drop(otherwise)
         }
     }
-}
-
-#[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "a burst is 32")]
-fn positions<F: Frame>(burst: &Burst<F>) -> std::ops::Range<u8> {
-    0..burst.len() as u8
 }

@@ -27,13 +27,25 @@ pub struct Local {
     pub ports: u64,
 }
 
-/// A port as lcores know it.
+/// A port as lcores know it: one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(8))]
 pub struct PortFacts {
     /// Its hardware address.
     pub mac: Mac,
     /// The largest IP packet it sends, in bytes.
     pub mtu: u16,
+}
+
+impl PortFacts {
+    /// The hardware address as it stands in a frame, in the low 48 bits of a little-endian word.
+    /// Above it is anything.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> u64 {
+        let [a, b, c, d, e, f] = self.mac.0;
+        let [g, h] = self.mtu.to_ne_bytes();
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
 }
 
 /// Idle times after which a connection ends, in seconds, by client-half state; LVS's defaults.

@@ -1,4 +1,4 @@
-//! The fate of a packet: every packet ends in exactly one verdict, every drop has a name.
+//! The fate of a packet that goes no further: exactly one verdict, and every drop has a name.
 
 crate::registry! {
     /// Why a packet was dropped. One line is a variant, its counter and its text.
@@ -48,11 +48,9 @@ crate::registry! {
     }
 }
 
-/// What happens to a packet. The hit path ends in [`Verdict::Forward`].
+/// What happens to a packet that is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Sent on to a real server.
-    Forward,
     /// Turned into an answer to its sender.
     Reply,
     /// Not for a service: the kernel's business, or (ARP replies to us) the control thread's.

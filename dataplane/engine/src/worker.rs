@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::burst::Burst;
 use crate::conn::table::ConnTable;
-use crate::frame::{BURST, Frame, FramePool, FrameVec};
+use crate::frame::{BURST, Frame, FramePool};
 use crate::lcore::{EVENT_RESERVE, Lcore, LcoreParts, due};
 use crate::mailbox::{ArpOrder, ConnRow, Event, Held, LcoreEnd, Order, Query};
 use crate::neigh::PortId;
@@ -41,7 +41,6 @@ pub struct Worker<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> {
     held: Held,
     query: Option<Listing>,
     burst: Burst<R::F>,
-    fresh: FrameVec<R::F>,
 }
 
 struct Listing {
@@ -69,7 +68,6 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
             held: Held::new(snapshot),
             query: None,
             burst: Burst::default(),
-            fresh: FrameVec::new(),
         }
     }
 
@@ -152,22 +150,22 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
     fn receive(&mut self, now: Ticks) -> bool {
         let mut any = false;
         for port in 0..self.inlets.len() {
-            self.inlets[port].rx_burst(&mut self.fresh);
+            self.inlets[port].rx_burst(&mut self.burst.frames);
             let stats = &self.lcore.board.stats;
             let unusable = self.inlets[port].take_unusable();
             if unusable > 0 {
                 stats.received.add(unusable);
                 stats.drops[DropReason::Unusable as usize].add(unusable);
             }
-            if self.fresh.is_empty() {
+            if self.burst.is_empty() {
                 continue;
             }
             any = true;
-            stats.received.add(self.fresh.len() as u64);
-            let bytes: usize = self.fresh.iter().map(|f| f.bytes().len()).sum();
+            stats.received.add(self.burst.len() as u64);
+            let bytes: usize = self.burst.frames.iter().map(|f| f.bytes().len()).sum();
             stats.received_bytes.add(bytes as u64);
             #[allow(clippy::cast_possible_truncation, reason = "ports are numbered by u8")]
-            self.burst.fill(&mut self.fresh, port as PortId);
+            self.burst.arrived(port as PortId);
             self.run(now);
         }
         any

@@ -69,7 +69,7 @@ impl Pair {
 
     fn find(&self, n: u32) -> Option<u32> {
         let (hash, family) = ((self.hash)(n), family(n));
-        let candidate = self.table.candidate(hash, family);
+        let candidate = self.table.candidate(self.table.home(hash), hash);
         self.table.find(candidate, hash, &key(n, family), family)
     }
 
@@ -123,7 +123,7 @@ impl Pair {
         self.model.retain(|n, (seen, timeout)| {
             let due = *seen + *timeout;
             let (hash, family) = (hash(*n), family(*n));
-            let candidate = self.table.candidate(hash, family);
+            let candidate = self.table.candidate(self.table.home(hash), hash);
             let found = self.table.find(candidate, hash, &key(*n, family), family).is_some();
             let context = format!("flow {n} seen {seen} timeout {timeout} now {now:?}");
             assert!(found || due <= now.0, "ended early: {context}");

@@ -4,6 +4,7 @@
 use engine::addr::{Addr, Mac};
 use engine::forward::{ForwarderKind, HEADROOM};
 use engine::frame::Frame;
+use engine::neigh::Hop;
 use engine::parse::{Parsed, parse};
 use engine::server::ServerLine;
 use engine::snapshot::PortFacts;
@@ -31,7 +32,7 @@ fn line(forwarder: ForwarderKind, mtu: u16) -> ServerLine {
 
 fn forward(kind: ForwarderKind, frame: &mut HeapFrame, mtu: u16) -> Result<(), DropReason> {
     let at: Parsed = parse(frame, STATION).expect("a sound packet");
-    kind.apply(frame, &at, &line(kind, mtu), SERVER, &OUT)
+    kind.apply(frame, &at, &line(kind, mtu), Hop::new(0, Some(SERVER)), &OUT)
 }
 
 /// The client's packet, without padding, with TTL − 1 and a fresh checksum.
@@ -125,7 +126,7 @@ proptest! {
         for kind in ForwarderKind::ALL {
             let mut frame = HeapFrame::new(&bytes);
             let Ok(at) = parse(&frame, STATION) else { continue };
-            kind.apply(&mut frame, &at, &line(*kind, 1500), SERVER, &OUT).unwrap();
+            kind.apply(&mut frame, &at, &line(*kind, 1500), Hop::new(0, Some(SERVER)), &OUT).unwrap();
             prop_assert_eq!(received(*kind, frame.bytes()), ttl_minus_one(&bytes));
         }
     }

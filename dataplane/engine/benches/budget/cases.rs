@@ -9,8 +9,10 @@ use engine::flow::{FlowHash, FlowHasher};
 use engine::forward::ForwarderKind;
 use engine::frame::BURST;
 use engine::live::LoadView;
+use engine::neigh::Hop;
 use engine::parse::{Parsed, parse, parse_into};
 use engine::sched::{Arrival, Cursor, SchedFlags, Scheduler, SchedulerKind, Who};
+use engine::snapshot::PortFacts;
 use engine::stats::LcoreBoard;
 use engine::testkit::{HeapFrame, craft, table_memory};
 use engine::ticks::Ticks;
@@ -74,9 +76,10 @@ fn read(frames: &[HeapFrame]) -> Vec<(Parsed, FlowHash)> {
 fn parse_and_hash() -> usize {
     let (frames, hasher) = (frames("A"), FlowHasher::new(7));
     let mut at = Parsed::default();
+    let port = PortFacts { mac: craft::STATION, mtu: 1500 };
     measured(|| {
         for frame in &frames {
-            if parse_into(frame, craft::STATION, black_box(&mut at)).is_ok() {
+            if parse_into(frame, &port, black_box(&mut at)).is_ok() {
                 black_box(hasher.hash(&at.key, at.family));
             }
         }
@@ -98,9 +101,9 @@ fn find(present: usize) -> usize {
         let mut found = 0;
         for burst in flows.chunks(BURST) {
             let mut ids = [0; BURST];
-            burst.iter().for_each(|(_, hash)| table.prefetch_bucket(*hash));
-            for ((at, hash), id) in burst.iter().zip(&mut ids) {
-                *id = table.candidate(*hash, at.family);
+            burst.iter().for_each(|(_, hash)| table.prefetch_bucket(table.home(*hash)));
+            for ((_, hash), id) in burst.iter().zip(&mut ids) {
+                *id = table.candidate(table.home(*hash), *hash);
             }
             for ((at, hash), id) in burst.iter().zip(ids) {
                 found += usize::from(table.find(id, *hash, &at.key, at.family).is_some());
@@ -131,10 +134,11 @@ fn pick(kind: SchedulerKind) -> usize {
 fn forward(kind: ForwarderKind) -> usize {
     let (mut frames, snap) = (frames("A"), rig::snapshot(kind));
     let flows = read(&frames);
-    let (line, port, mac) = (&snap.servers[0], &snap.ports[0], Mac([2, 0, 0, 0, 1, 0]));
+    let hop = Hop::new(0, Some(Mac([2, 0, 0, 0, 1, 0])));
+    let (line, port) = (&snap.servers[0], &snap.ports[0]);
     measured(|| {
         for (frame, (at, _)) in frames.iter_mut().zip(&flows) {
-            black_box(kind.apply(frame, at, line, mac, port).is_ok());
+            black_box(kind.apply(frame, at, line, hop, port).is_ok());
         }
     });
     FLOWS

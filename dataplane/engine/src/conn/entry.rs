@@ -58,7 +58,7 @@ impl Conn {
         service: u16,
     ) -> Self {
         Self {
-            key,
+            key: key.of(family),
             server,
             last_seen: 0,
             wheel_next: 0,

@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::entry::Conn;
 use super::wheel::{SLOTS, Wheel};
-use crate::cpu::{self, prefetch};
+use crate::cpu::{self, Lanes, prefetch};
 use crate::flow::{Family, FlowHash, FlowKey};
 use crate::ticks::Ticks;
 
@@ -144,21 +144,27 @@ impl ConnTable {
         self.header.live == 0
     }
 
-    /// Starts to load the bucket of a hash.
+    /// The first bucket of a hash.
     #[inline(always)]
-    pub fn prefetch_bucket(&self, hash: FlowHash) {
-        prefetch(&self.buckets[self.first(hash)]);
+    #[must_use]
+    pub const fn home(&self, hash: FlowHash) -> u32 {
+        (((hash.0 & 0xffff_ffff) * self.buckets.len() as u64) >> 32) as u32
+    }
+
+    /// Starts to load a bucket.
+    #[inline(always)]
+    pub fn prefetch_bucket(&self, home: u32) {
+        prefetch(&self.buckets[home as usize]);
     }
 
     /// The entry that probably belongs to a hash, its line on the way; 0 if there is none. Verified
-    /// by [`ConnTable::find`].
+    /// by [`ConnTable::find`]. `home` is the hash's first bucket.
     #[inline(always)]
     #[must_use]
-    pub fn candidate(&self, hash: FlowHash, family: Family) -> ConnId {
-        let bucket = &self.buckets[self.first(hash)];
-        let matches = bucket.matches(tag(hash, family));
-        let way = matches.trailing_zeros() as usize % WAYS;
-        let id = if matches == 0 { 0 } else { bucket.index[way] & !DIRECTION };
+    pub fn candidate(&self, home: u32, hash: FlowHash) -> ConnId {
+        let bucket = &self.buckets[home as usize];
+        let matches = bucket.matches(tag(hash));
+        let id = if matches == 0 { 0 } else { bucket.index[way(matches)] & !DIRECTION };
         prefetch(&self.entries[id as usize]);
         id
     }
@@ -189,7 +195,7 @@ impl ConnTable {
         [self.first(hash), self.second(hash)].into_iter().find_map(|b| {
             let bucket = &self.buckets[b];
             bucket
-                .ways(bucket.matches(tag(hash, family)))
+                .ways(bucket.matches(tag(hash)))
                 .map(|way| bucket.index[way] & !DIRECTION)
                 .find(|id| self.entries[*id as usize].is(key, family))
         })
@@ -212,7 +218,6 @@ impl ConnTable {
     /// Adds a connection that is not in the table, to be visited not before `due`. `None`: full.
     #[inline]
     pub fn insert(&mut self, hash: FlowHash, conn: Conn, due: Ticks) -> Option<ConnId> {
-        let family = conn.family();
         let (first, second) = (self.first(hash), self.second(hash));
         let (bucket, way) = match self.buckets[first].vacancy() {
             Some(way) => (first, way),
@@ -221,7 +226,7 @@ impl ConnTable {
         let id = self.take_entry()?;
         self.entries[id as usize] = conn;
         self.wheel().arm(id, due);
-        self.buckets[bucket].tags[way] = tag(hash, family);
+        self.buckets[bucket].tags[way] = tag(hash);
         self.buckets[bucket].index[way] = id;
         if bucket != first {
             self.buckets[first].overflow += 1;
@@ -260,7 +265,7 @@ impl ConnTable {
             match judge(&self.entries[id as usize]) {
                 Fate::Until(due) => self.wheel().arm(id, due),
                 Fate::End(hash) => {
-                    self.prefetch_bucket(hash);
+                    self.prefetch_bucket(self.home(hash));
                     ended[count] = (id, hash);
                     count += 1;
                 }
@@ -313,10 +318,9 @@ impl ConnTable {
         self.header.live -= 1;
     }
 
-    /// The low 32 bits, scaled to the number of buckets.
     #[inline(always)]
     const fn first(&self, hash: FlowHash) -> usize {
-        (((hash.0 & 0xffff_ffff) * self.header.buckets as u64) >> 32) as usize
+        self.home(hash) as usize
     }
 
     /// Another bucket from the same hash; never the first one.
@@ -336,28 +340,34 @@ pub enum Fate {
     End(FlowHash),
 }
 
-/// 14 bits of the hash and the family; odd, as 0 is the tag of an empty place. So one lookup in
-/// 2,000 meets another flow's tag, and compares keys.
+/// 15 bits of the hash; odd, as 0 is the tag of an empty place. So one lookup in 4,000 meets another
+/// flow's tag, and compares keys.
 #[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "masked")]
-const fn tag(hash: FlowHash, family: Family) -> u16 {
-    let family = if matches!(family, Family::V6) { 0x8000 } else { 0 };
-    (hash.0 >> 32) as u16 & 0x7fff | 1 | family
+#[allow(clippy::cast_possible_truncation, reason = "bits are cut out")]
+const fn tag(hash: FlowHash) -> u16 {
+    (hash.0 >> 32) as u16 | 1
+}
+
+/// The first of the ways in `matches`, which has one.
+#[inline(always)]
+const fn way(matches: Lanes) -> usize {
+    (matches.trailing_zeros() / 2) as usize % WAYS
 }
 
 impl Bucket {
-    /// Bit n is set where tag n equals `tag`: eight compares at once.
+    /// The ways whose tag is `tag`: eight compares at once.
     #[inline(always)]
-    fn matches(&self, tag: u16) -> u32 {
+    fn matches(&self, tag: u16) -> Lanes {
         cpu::equal_lanes(&self.tags, tag)
     }
 
     #[allow(clippy::unused_self, reason = "reads as a question to the bucket")]
-    fn ways(&self, mut bits: u32) -> impl Iterator<Item = usize> {
+    fn ways(&self, mut matches: Lanes) -> impl Iterator<Item = usize> {
         std::iter::from_fn(move || {
-            let way = bits.trailing_zeros() as usize;
-            bits &= bits.wrapping_sub(1);
-            (way < WAYS).then_some(way)
+            let way = (matches != 0).then(|| way(matches));
+            matches &= matches.wrapping_sub(1);
+            matches &= matches.wrapping_sub(1);
+            way
         })
     }
 

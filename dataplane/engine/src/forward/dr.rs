@@ -6,13 +6,13 @@
 
 use zerocopy::FromBytes;
 
-use crate::addr::Mac;
 use crate::frame::Frame;
+use crate::neigh::Hop;
 use crate::parse::Parsed;
 use crate::server::ServerLine;
 use crate::snapshot::PortFacts;
 use crate::verdict::DropReason;
-use crate::wire::eth::{self, Eth};
+use crate::wire::eth;
 use crate::wire::ipv4::{self, Ipv4};
 
 /// See [`super::ForwarderKind::apply`].
@@ -25,7 +25,7 @@ pub fn apply<F: Frame>(
     frame: &mut F,
     at: &Parsed,
     line: &ServerLine,
-    mac: Mac,
+    hop: Hop,
     out: &PortFacts,
 ) -> Result<(), DropReason> {
     debug_assert!(at.ttl > 1 && usize::from(at.l3) == eth::LEN);
@@ -33,9 +33,9 @@ pub fn apply<F: Frame>(
         return Err(DropReason::TooBig);
     }
     let window = frame.head_mut::<{ eth::LEN + ipv4::LEN }>().ok_or(DropReason::Truncated)?;
-    let (eth, rest) = Eth::mut_from_prefix(window).map_err(|_| DropReason::Truncated)?;
-    let (ip, _) = Ipv4::mut_from_prefix(rest).map_err(|_| DropReason::Truncated)?;
-    eth.address(mac, out.mac);
+    let (link, rest) = window.split_first_chunk_mut().ok_or(DropReason::Truncated)?;
+    let (ip, _) = Ipv4::mut_from_prefix(&mut rest[2..]).map_err(|_| DropReason::Truncated)?;
+    super::address(link, hop, out);
     ip.decrement_ttl();
     Ok(())
 }

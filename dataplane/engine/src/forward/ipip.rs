@@ -12,8 +12,8 @@
 
 use zerocopy::FromBytes;
 
-use crate::addr::Mac;
 use crate::frame::Frame;
+use crate::neigh::Hop;
 use crate::parse::Parsed;
 use crate::server::ServerLine;
 use crate::snapshot::PortFacts;
@@ -37,7 +37,7 @@ pub fn apply<F: Frame>(
     frame: &mut F,
     at: &Parsed,
     line: &ServerLine,
-    mac: Mac,
+    hop: Hop,
     out: &PortFacts,
 ) -> Result<(), DropReason> {
     debug_assert!(at.ttl > 1 && usize::from(at.l3) == eth::LEN);
@@ -47,8 +47,14 @@ pub fn apply<F: Frame>(
     };
     let bytes = frame.grow_front(HEADROOM).map_err(|_| DropReason::NoHeadroom)?;
     let window = bytes.first_chunk_mut::<WINDOW>().ok_or(DropReason::Truncated)?;
-    encapsulate(window, at.ttl.wrapping_sub(1), total, line, Eth::new(mac, out.mac, eth::IPV4))
-        .ok_or(DropReason::Truncated)?;
+    encapsulate(
+        window,
+        at.ttl.wrapping_sub(1),
+        total,
+        line,
+        Eth::new(hop.mac(), out.mac, eth::IPV4),
+    )
+    .ok_or(DropReason::Truncated)?;
     frame.truncate(eth::LEN + usize::from(total));
     Ok(())
 }

@@ -8,8 +8,8 @@
 //! nothing else changed. An error leaves the frame as it came, so that it can still be quoted in an
 //! ICMP error.
 
-use crate::addr::Mac;
 use crate::frame::Frame;
+use crate::neigh::Hop;
 use crate::parse::Parsed;
 use crate::server::ServerLine;
 use crate::snapshot::PortFacts;
@@ -49,7 +49,7 @@ impl ForwarderKind {
     }
 
     /// Makes `frame` the frame that goes to the server of `line`, from the port `out` to the next
-    /// hop `mac`. The caller has answered TTL 0 and 1 already.
+    /// `hop`. The caller has answered TTL 0 and 1 already.
     ///
     /// # Errors
     /// [`DropReason::TooBig`] or [`DropReason::NoHeadroom`]; the frame is as it was.
@@ -59,12 +59,20 @@ impl ForwarderKind {
         frame: &mut F,
         at: &Parsed,
         line: &ServerLine,
-        mac: Mac,
+        hop: Hop,
         out: &PortFacts,
     ) -> Result<(), DropReason> {
         match self {
-            Self::Dr => dr::apply(frame, at, line, mac, out),
-            Self::Ipip => ipip::apply(frame, at, line, mac, out),
+            Self::Dr => dr::apply(frame, at, line, hop, out),
+            Self::Ipip => ipip::apply(frame, at, line, hop, out),
         }
     }
+}
+
+/// Writes both hardware addresses, to `hop` and from the port `out`, in two stores.
+#[inline(always)]
+fn address(frame: &mut [u8; 12], hop: Hop, out: &PortFacts) {
+    let (to, from) = (hop.word(), out.word());
+    frame[..8].copy_from_slice(&(to << 16 >> 16 | from << 48).to_le_bytes());
+    frame[8..].copy_from_slice(&((from >> 16) as u32).to_le_bytes());
 }

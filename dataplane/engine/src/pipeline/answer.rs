@@ -21,14 +21,14 @@ pub(super) fn answer<T: TxQueue>(
     burst: &mut Burst<T::F>,
     lcore: &mut Lcore<T>,
     snap: &Snapshot,
-    others: &Lane,
+    others: Lane,
     now: Ticks,
 ) {
     for i in others {
-        let n = usize::from(*i);
+        let n = usize::from(i);
         burst.verdict[n] = match burst.at[n].kind {
-            Kind::Arp => arp(burst, lcore, snap, *i, now),
-            Kind::Icmp => icmp(burst, lcore, snap, *i, now),
+            Kind::Arp => arp(burst, lcore, snap, i, now),
+            Kind::Icmp => icmp(burst, lcore, snap, i, now),
             _ => Verdict::Punt,
         };
     }

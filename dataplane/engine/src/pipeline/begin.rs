@@ -1,14 +1,14 @@
 //! The stage of the misses: what packets without a connection are, and a server for new ones.
 
 use super::answer::{no_service, reset, time_exceeded, unreachable};
-use super::{ACK, FIN, RST, SYN, track};
+use super::{ACK, FIN, RST, SYN, Ways, route, track};
 use crate::burst::{Burst, Lane};
 use crate::conn::entry::Conn;
 use crate::conn::tcp_state::ConnState;
 use crate::flow::FlowHash;
 use crate::lcore::{Lcore, due, shares};
 use crate::live::LoadView;
-use crate::parse::{Kind, Parsed};
+use crate::parse::{Kind, Parsed, begins};
 use crate::queue::TxQueue;
 use crate::sched::Arrival;
 use crate::service::{Service, ServiceKey, StrayPolicy};
@@ -22,25 +22,26 @@ pub(super) fn schedule<T: TxQueue>(
     burst: &mut Burst<T::F>,
     lcore: &mut Lcore<T>,
     snap: &Snapshot,
-    misses: &Lane,
-    hits: &mut Lane,
+    misses: Lane,
+    ways: &mut Ways,
     now: Ticks,
 ) {
     for i in misses {
-        let n = usize::from(*i);
+        let n = usize::from(i);
         let at = burst.at[n];
+        if let Err(reason) = begins(burst.frame(i), &at) {
+            burst.verdict[n] = Verdict::Drop(reason);
+            continue;
+        }
         let (_, port) = at.key.ports(at.family);
         let proto = at.key.proto(at.family);
         let key = ServiceKey { proto, addr: at.key.dst(at.family), port };
         let outcome = match snap.service(key) {
-            None => Err(no_service(burst, lcore, snap, *i, key, now)),
-            Some(service) => begin(burst, lcore, snap, service, *i, now),
+            None => Err(no_service(burst, lcore, snap, i, key, now)),
+            Some(service) => begin(burst, lcore, snap, service, i, now),
         };
         match outcome {
-            Ok(server) => {
-                burst.server[n] = server;
-                hits.push(*i);
-            }
+            Ok(server) => route(burst, lcore, snap, i, server, ways, now),
             Err(verdict) => burst.verdict[n] = verdict,
         }
     }
@@ -58,7 +59,7 @@ fn begin<T: TxQueue>(
     let n = usize::from(i);
     let (at, hash) = (burst.at[n], burst.hash[n]);
     // An earlier packet of this burst may have begun the connection.
-    let candidate = lcore.table.candidate(hash, at.family);
+    let candidate = lcore.table.candidate(burst.bucket[n], hash);
     if let Some(id) = lcore.table.find(candidate, hash, &at.key, at.family)
         && let Some(server) = track(lcore, snap, id, &at, now)
     {

@@ -42,12 +42,16 @@ impl Sum {
         u16::from_be(!fold(self.0))
     }
 
-    /// Whether bytes that include their own checksum are sound: their sum folds to 0xffff. Folding is
-    /// the remainder of 65,535 with 0xffff in place of 0, and divisibility is one multiplication.
+    /// Whether bytes that include their own checksum are sound: their sum folds to 0xffff. Folded
+    /// to 32 bits, added to itself turned by 16: the upper half is then both halves' sum with its
+    /// carry.
     #[inline(always)]
     #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "halves are cut out")]
     pub const fn holds(self) -> bool {
-        self.0 != 0 && self.0.is_multiple_of(0xffff)
+        let (half, carry) = (self.0 as u32).overflowing_add((self.0 >> 32) as u32);
+        let half = half.wrapping_add(carry as u32);
+        half.wrapping_add(half.rotate_left(16)) >= 0xffff_0000
     }
 }
 
@@ -68,13 +72,14 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(!checksum as u64 + !old as u64 + new as u64)
 }
 
-/// The IPv4 header checksum after the TTL went down by one: [`update`] of a word that lost 0x0100.
+/// TTL, protocol and checksum of an IPv4 header, read as one little-endian word, after the TTL went
+/// down by one: the TTL is the lowest byte, and the checksum above, [`update`] of a word that lost
+/// 0x0100, grows by one in this byte order. The TTL is not 0.
 #[inline(always)]
 #[must_use]
-#[allow(clippy::cast_possible_truncation, reason = "the carry has been added")]
-pub const fn hop(checksum: u16) -> u16 {
-    let sum = checksum as u32 + 0x0100;
-    (sum + (sum >= 0xffff) as u32) as u16
+pub const fn hop(word: u32) -> u32 {
+    let carry = word >= 0xfffe_0000;
+    word.wrapping_add(0xffff).wrapping_add((carry as u32) << 16)
 }
 
 #[cfg(test)]
@@ -86,7 +91,12 @@ mod tests {
     #[test]
     fn a_hop_is_an_update_of_the_ttl() {
         for checksum in 0..=u16::MAX {
-            assert_eq!(hop(checksum), update(checksum, 0x4006, 0x3f06), "{checksum:04x}");
+            let [high, low] = checksum.to_be_bytes();
+            let [ttl, proto, high, low] =
+                hop(u32::from_le_bytes([0x40, 6, high, low])).to_le_bytes();
+            assert_eq!((ttl, proto), (0x3f, 6), "{checksum:04x}");
+            let after = u16::from_be_bytes([high, low]);
+            assert_eq!(after, update(checksum, 0x4006, 0x3f06), "{checksum:04x}");
         }
     }
 

@@ -56,11 +56,4 @@ impl Eth {
     pub const fn ethertype(&self) -> u16 {
         self.kind.get()
     }
-
-    /// Sends the frame from `src` to `dst`.
-    #[inline(always)]
-    pub const fn address(&mut self, dst: Mac, src: Mac) {
-        self.dst = dst.0;
-        self.src = src.0;
-    }
 }

@@ -133,11 +133,13 @@ impl Ipv4 {
         self
     }
 
-    /// Takes one from the TTL and keeps the checksum right (RFC 1624).
+    /// Takes one from the TTL, which is not 0, and keeps the checksum right (RFC 1624).
     #[inline(always)]
-    pub const fn decrement_ttl(&mut self) {
-        self.checksum = U16::new(checksum::hop(self.checksum.get()));
-        self.ttl = self.ttl.wrapping_sub(1);
+    pub fn decrement_ttl(&mut self) {
+        // TTL, protocol and checksum are one word.
+        if let Some(word) = self.as_mut_bytes()[8..].first_chunk_mut() {
+            *word = checksum::hop(u32::from_le_bytes(*word)).to_le_bytes();
+        }
     }
 
     /// Sets the TTL and keeps the checksum right (RFC 1624).
