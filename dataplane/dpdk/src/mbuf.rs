@@ -4,7 +4,7 @@ use dpdk_sys::{
     RTE_MBUF_F_RX_IP_CKSUM_BAD, RTE_MBUF_F_RX_IP_CKSUM_GOOD, RTE_MBUF_F_RX_L4_CKSUM_BAD,
     RTE_MBUF_F_RX_L4_CKSUM_GOOD, SLUICE_OFF_BUF_ADDR, SLUICE_OFF_BUF_LEN, SLUICE_OFF_DATA_LEN,
     SLUICE_OFF_DATA_OFF, SLUICE_OFF_NB_SEGS, SLUICE_OFF_OL_FLAGS, SLUICE_OFF_PKT_LEN, fast::at,
-    rte_mbuf, rte_pktmbuf_free_bulk, sluice_off, sluice_pktmbuf_free, sluice_pktmbuf_linearize,
+    rte_mbuf, sluice_off, sluice_pktmbuf_free, sluice_pktmbuf_free_bulk, sluice_pktmbuf_linearize,
 };
 use engine::frame::{Frame, FrameVec, NoHeadroom};
 use std::{mem::ManuallyDrop, ptr::NonNull, slice};
@@ -139,7 +139,7 @@ impl Frame for Mbuf {
         // length is set to 0 first, so that none is freed twice.
         unsafe {
             frames.set_len(0);
-            rte_pktmbuf_free_bulk(frames.as_mut_ptr().cast(), count);
+            sluice_pktmbuf_free_bulk(frames.as_mut_ptr().cast(), count);
         }
     }
 }

@@ -40,7 +40,8 @@ pub fn run<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &mut Lcore<T>, snap: &Sna
     if lcore.who.lcores > 1 {
         flows = own(burst, lcore, flows);
     }
-    let mut ways = Ways::default();
+    let mut ways =
+        Ways { hop: [Hop::default(); BURST], direct: Lane::default(), tunnelled: Lane::default() };
     let misses = find(burst, lcore, snap, flows, &mut ways, now);
     if !misses.is_empty() {
         schedule(burst, lcore, snap, misses, &mut ways, now);
@@ -53,7 +54,6 @@ pub fn run<T: TxQueue>(burst: &mut Burst<T::F>, lcore: &mut Lcore<T>, snap: &Sna
 }
 
 /// Packets with a server and a next hop, grouped by forwarder.
-#[derive(Default)]
 struct Ways {
     hop: [Hop; BURST],
     direct: Lane,
