@@ -18,8 +18,9 @@ use crate::parse::Parsed;
 use crate::server::ServerLine;
 use crate::snapshot::PortFacts;
 use crate::verdict::DropReason;
-use crate::wire::eth::{self, Eth};
-use crate::wire::ipv4::{self, Ipv4};
+use crate::wire::checksum::Sum;
+use crate::wire::eth;
+use crate::wire::ipv4::{self, DONT_FRAGMENT, Ipv4};
 
 /// Bytes that the outer header needs in front.
 pub const HEADROOM: usize = ipv4::LEN;
@@ -47,39 +48,41 @@ pub fn apply<F: Frame>(
     };
     let bytes = frame.grow_front(HEADROOM).map_err(|_| DropReason::NoHeadroom)?;
     let window = bytes.first_chunk_mut::<WINDOW>().ok_or(DropReason::Truncated)?;
-    encapsulate(
-        window,
-        at.ttl.wrapping_sub(1),
-        total,
-        line,
-        Eth::new(hop.mac(), out.mac, eth::IPV4),
-    )
-    .ok_or(DropReason::Truncated)?;
+    encapsulate(window, at.ttl.wrapping_sub(1), total, line).ok_or(DropReason::Truncated)?;
+    let link = window.first_chunk_mut().ok_or(DropReason::Truncated)?;
+    super::address(link, hop, out);
     frame.truncate(eth::LEN + usize::from(total));
     Ok(())
 }
 
-/// Writes Ethernet and outer header and ages the inner one. Never `None`: the window is as long as
+/// Writes ethertype and outer header and ages the inner one. Never `None`: the window is as long as
 /// the three headers.
+///
+/// The outer header is five words, summed before they are stored: summed from its narrow stores it
+/// would wait for them.
 #[inline(always)]
-fn encapsulate(
-    window: &mut [u8; WINDOW],
-    ttl: u8,
-    total: u16,
-    line: &ServerLine,
-    link: Eth,
-) -> Option<()> {
-    let (eth, rest) = Eth::mut_from_prefix(window).ok()?;
-    let (outer, rest) = Ipv4::mut_from_prefix(rest).ok()?;
-    let (inner, _) = Ipv4::mut_from_prefix(rest).ok()?;
+fn encapsulate(window: &mut [u8; WINDOW], ttl: u8, total: u16, line: &ServerLine) -> Option<()> {
+    let (before, inner) = window.split_at_mut(eth::LEN + ipv4::LEN);
+    let (inner, _) = Ipv4::mut_from_prefix(inner).ok()?;
     inner.decrement_ttl();
-    *eth = link;
-    let mut header = Ipv4::new(line.tunnel_source.low4(), line.addr.low4(), ipv4::IPIP, total);
-    header.tos = inner.tos;
-    header.ttl = ttl;
-    if !inner.dont_fragment() {
-        header.allow_fragments(inner.id());
+    let [id, flags] = if inner.dont_fragment() { [0, DONT_FRAGMENT] } else { [inner.id(), 0] };
+    let two = |a: u16, b: u16| {
+        let ([a, b], [c, d]) = (a.to_be_bytes(), b.to_be_bytes());
+        u32::from_le_bytes([a, b, c, d])
+    };
+    let mut outer = [
+        two(u16::from_be_bytes([0x45, inner.tos]), total),
+        two(id, flags),
+        two(u16::from_be_bytes([ttl, ipv4::IPIP]), 0),
+        u32::from_le_bytes(line.tunnel_source.low4()),
+        u32::from_le_bytes(line.addr.low4()),
+    ];
+    outer[2] |= two(0, Sum::of_words(outer).checksum());
+    let (_, rest) = before.split_at_mut_checked(eth::LEN - 2)?;
+    let (ethertype, header) = rest.split_at_mut_checked(2)?;
+    ethertype.copy_from_slice(&eth::IPV4.to_be_bytes());
+    for (to, word) in header.as_chunks_mut::<4>().0.iter_mut().zip(outer) {
+        *to = word.to_le_bytes();
     }
-    *outer = header.seal();
     Some(())
 }

@@ -17,6 +17,13 @@ impl Sum {
         Self(0).and(bytes)
     }
 
+    /// The sum of bytes that are given as little-endian words.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_words<const N: usize>(words: [u32; N]) -> Self {
+        Self(words.iter().map(|word| u64::from(word.to_le())).sum())
+    }
+
     /// The sum of the IPv4 pseudo-header of TCP and UDP; `len` counts header and data, in bytes.
     #[must_use]
     pub fn pseudo_v4(src: [u8; 4], dst: [u8; 4], proto: u8, len: u16) -> Self {

@@ -33,7 +33,7 @@ pub fn is_host(addr: [u8; 4]) -> bool {
     }
 }
 
-const DONT_FRAGMENT: u16 = 0x4000;
+pub(crate) const DONT_FRAGMENT: u16 = 0x4000;
 /// The flag "more fragments" and the offset: all zero in a whole datagram.
 const FRAGMENT: u16 = 0x3fff;
 
