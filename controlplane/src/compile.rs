@@ -27,6 +27,7 @@ pub struct Compiler {
     /// Fixed hardware addresses of gateways.
     gateway_macs: HashMap<IpAddr, engine::addr::Mac>,
     own: Vec<(IpAddr, usize)>,
+    lcores: u16,
     mh_key: Option<[u8; 16]>,
     seed: u64,
     built: HashMap<ServiceId, (Arc<Entry>, Arc<Service>)>,
@@ -49,6 +50,7 @@ impl Compiler {
             ports: ports.into(),
             gateway_macs: gateways.filter_map(|p| Some((p.gateway?, p.gateway_mac?))).collect(),
             own: own.collect(),
+            lcores: u16::try_from(settings.director.lcores.len()).unwrap_or(u16::MAX),
             mh_key: settings.director.mh_key,
             seed,
             built: HashMap::new(),
@@ -82,13 +84,15 @@ impl Compiler {
     }
 
     fn service(&mut self, entry: &Arc<Entry>) -> Arc<Service> {
-        if let Some((of, service)) = self.built.get(&entry.id)
+        let last = self.built.get(&entry.id);
+        if let Some((of, service)) = last
             && Arc::ptr_eq(of, entry)
         {
             return Arc::clone(service);
         }
         let spec = &entry.spec;
         let flags = SchedFlags {
+            lcores: self.lcores,
             sh_port: spec.flags.sh_port,
             sh_fallback: spec.flags.sh_fallback,
             mh_port: spec.flags.mh_port,
@@ -96,11 +100,17 @@ impl Compiler {
             mh_key: self.mh_key,
             ..SchedFlags::default()
         };
+        let (kind, key) = (spec.scheduler, spec.endpoint().key());
+        // An index may have gone to another service.
+        let scheduler = match last.filter(|(_, service)| service.key == key) {
+            Some((_, service)) => service.scheduler.rebuild(kind, &entry.pool, flags),
+            None => Scheduler::build(kind, &entry.pool, flags),
+        };
         let service = Arc::new(Service {
             id: entry.id,
-            key: spec.endpoint().key(),
+            key,
             pool: entry.pool.clone(),
-            scheduler: Scheduler::build(spec.scheduler, &entry.pool, flags),
+            scheduler,
             fallback: self.fallback(&entry.pool),
             stray: spec.stray.into(),
         });

@@ -36,7 +36,9 @@ fn turn(w: &mut World) -> usize {
 fn a_million_packets_allocate_nothing() {
     // One thread and one test in this file: nobody else allocates while a turn is counted.
     let mut w = world(2, 4000, Timeouts { tcp: 20, tcp_fin: 4, udp: 8 });
-    tcp_service(&mut w, SchedulerKind::Wlc, 80, &[1, 2, 3]);
+    for (kind, port) in SchedulerKind::ALL.iter().zip(80..) {
+        tcp_service(&mut w, *kind, port, &[1, 2, 3]);
+    }
     service(&mut w, L4Proto::Udp, SchedulerKind::Wrr, 53, &[1, 2, 3]);
     w.publish();
     w.set_known(2, false);
@@ -71,7 +73,8 @@ fn a_million_packets_allocate_nothing() {
 /// New flows, hits, ends of 12,000 clients, more than fit.
 fn packets() -> Vec<Vec<u8>> {
     let flags = ["S", "A", "A", "FA"];
-    let proto = |n| if n % 3 == 0 { (53, L4Proto::Udp) } else { (80, L4Proto::Tcp) };
+    let port = |n| 80 + u16::try_from(n % SchedulerKind::ALL.len()).unwrap();
+    let proto = |n| if n % 3 == 0 { (53, L4Proto::Udp) } else { (port(n), L4Proto::Tcp) };
     let of = |n: usize| flags.map(|f| Client::nth(n, proto(n).0, proto(n).1).packet(f, 0));
     let crafted = (0..12_000).flat_map(of);
     crafted.map(|c| c.build().bytes().to_vec()).collect()

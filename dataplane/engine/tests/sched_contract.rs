@@ -7,6 +7,7 @@ use engine::pool::{Pool, PoolServer};
 use engine::sched::maglev::{Maglev, SIZES};
 use engine::sched::{Arrival, Cursor, SchedFlags, Scheduler, SchedulerKind, Who};
 use engine::stats::{ConnCounts, LcoreBoard};
+use engine::ticks::Ticks;
 use proptest::prelude::*;
 
 /// Several lcores that schedule for one service.
@@ -20,6 +21,7 @@ struct Director {
 impl Director {
     fn new(kind: SchedulerKind, flags: SchedFlags, lcores: usize, weights: &[u32]) -> Self {
         let pool = pool(weights);
+        let flags = SchedFlags { lcores: u16::try_from(lcores).unwrap(), ..flags };
         let scheduler = Scheduler::build(kind, &pool, flags);
         let lcore = || {
             let live = LiveView::new(weights.len());
@@ -37,7 +39,7 @@ impl Director {
         let lcores = u16::try_from(self.lcores.len()).unwrap();
         let who = Who { lcore: u16::try_from(lcore).unwrap(), lcores };
         let (board, live, cursor) = &mut self.lcores[lcore];
-        let arrival = Arrival { key: &key, family: Family::V4, who };
+        let arrival = Arrival { key: &key, family: Family::V4, who, now: Ticks(0) };
         let at = self.scheduler.pick(&self.pool, arrival, cursor, LoadView::new(live, board))?;
         let slot = self.pool.servers[at].slot as usize;
         board.servers[slot].change(0, 0, 1, 0);
@@ -92,6 +94,7 @@ fn tolerance(kind: SchedulerKind) -> Option<f64> {
         SchedulerKind::Sh => Some(0.03),
         // One server at a time is what these are for.
         SchedulerKind::Dh | SchedulerKind::Fo | SchedulerKind::Ovf => None,
+        SchedulerKind::Lblc | SchedulerKind::Lblcr => None,
         _ => Some(0.01),
     }
 }
@@ -168,6 +171,38 @@ fn lcores_do_not_rush_to_an_idle_server() {
         let mut counts = [0; 8];
         (0..8).for_each(|lcore| counts[director.open(lcore).unwrap()] += 1);
         assert!(counts.iter().max() <= Some(&3), "{kind}: {counts:?}");
+    }
+}
+
+#[test]
+fn all_lcores_fail_over_to_the_same_server() {
+    for kind in [SchedulerKind::Fo, SchedulerKind::Ovf] {
+        let mut director = Director::new(kind, SchedFlags::default(), 8, &[3, 9, 9, 1]);
+        let picks: Vec<_> = (0..8).map(|lcore| director.open(lcore)).collect();
+        assert_eq!(picks, [Some(2); 8], "{kind}");
+    }
+}
+
+/// Opens connections to one destination, each on the next lcore, and gives the servers' counts.
+fn crowd(kind: SchedulerKind, lcores: usize, weights: &[u32], connections: usize) -> Vec<usize> {
+    let mut director = Director::new(kind, SchedFlags::default(), lcores, weights);
+    let mut counts = vec![0; weights.len()];
+    for n in 0..connections {
+        director.share_loads();
+        counts[director.open(n % lcores).expect("all are eligible")] += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_destination_stays_with_its_server_until_that_is_overloaded() {
+    for kind in [SchedulerKind::Lblc, SchedulerKind::Lblcr] {
+        // The newest takes weight + 1 before it counts as overloaded.
+        assert_eq!(crowd(kind, 1, &[10, 10, 10], 11), [0, 0, 11], "{kind}");
+        assert_eq!(crowd(kind, 1, &[10, 10, 10], 12), [0, 1, 11], "{kind}");
+        // Lcores remember for themselves, and each starts with another server.
+        let counts = crowd(kind, 2, &[10, 10, 10], 20);
+        assert_eq!(counts.iter().filter(|n| **n >= 9).count(), 2, "{kind}: {counts:?}");
     }
 }
 

@@ -87,6 +87,8 @@ impl Plain {
             SchedulerKind::Wrr => self.weighted_round_robin(),
             SchedulerKind::Lc => self.least(|_| 1),
             SchedulerKind::Wlc => self.least(u128::from),
+            SchedulerKind::Sed => self.delay(|_| false),
+            SchedulerKind::Nq => self.delay(|active| active == 0),
             SchedulerKind::Fo => self.highest(|_, _| true),
             SchedulerKind::Ovf => self.highest(|active, weight| active <= weight),
             _ => unreachable!("not walked"),
@@ -127,6 +129,23 @@ impl Plain {
             }
             last_pass = restarted && self.current <= self.step();
         }
+    }
+
+    /// The first that suits, else the shortest expected delay.
+    fn delay(&self, suits: impl Fn(u128) -> bool) -> Option<usize> {
+        let active = |at: usize| self.counts[usize::from(self.list[at].id)].0;
+        let mut all = (0..self.list.len()).filter(|at| self.weight(*at) > 0);
+        let first = all.clone().find(|at| suits(active(*at)));
+        first.or_else(|| {
+            let first = all.next()?;
+            let delay = |a: usize, b: usize| (active(a) + 1) * u128::from(self.weight(b));
+            Some(
+                all.fold(
+                    first,
+                    |best, at| if delay(at, best) < delay(best, at) { at } else { best },
+                ),
+            )
+        })
     }
 
     fn highest(&self, fits: impl Fn(u128, u128) -> bool) -> Option<usize> {
@@ -240,7 +259,7 @@ proptest! {
     #[test]
     fn the_others_walk_like_the_plain_ones(
         kind in prop::sample::select(vec![
-            SchedulerKind::Rr, SchedulerKind::Lc, SchedulerKind::Wlc, SchedulerKind::Fo, SchedulerKind::Ovf,
+            SchedulerKind::Rr, SchedulerKind::Lc, SchedulerKind::Wlc, SchedulerKind::Sed, SchedulerKind::Nq, SchedulerKind::Fo, SchedulerKind::Ovf,
         ]),
         events in events(any_weight()),
     ) {

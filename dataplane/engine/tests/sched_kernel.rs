@@ -77,7 +77,7 @@ fn history(kind: SchedulerKind, port: u16) -> impl Strategy<Value = History> {
     let v6 = prop::bool::weighted(if hashes { 0.2 } else { 0.02 });
     let shape = (weights(), any::<u8>(), v6, any::<bool>(), prop::bool::weighted(0.2), 1..=20_u8);
     let all = shape.prop_flat_map(move |(weight, bits, v6, many, limits, vips)| {
-        let keeps = matches!(kind, SchedulerKind::Dh);
+        let keeps = matches!(kind, SchedulerKind::Lblc | SchedulerKind::Lblcr);
         let first = prop::collection::vec(weight.clone(), 0..8);
         // LVS goes on using the server that a destination had although it is over its limit.
         let events = prop::collection::vec(event(kind, weight, limits && !keeps), 20..100);

@@ -122,7 +122,8 @@ fn pick(kind: SchedulerKind) -> usize {
     let (mut cursor, flows) = (Cursor::default(), read(&frames("S")));
     measured(|| {
         for (at, _) in &flows {
-            let arrival = Arrival { key: &at.key, family: at.family, who: Who::ALONE };
+            let arrival =
+                Arrival { key: &at.key, family: at.family, who: Who::ALONE, now: Ticks(0) };
             let load = LoadView::new(&live, &board);
             black_box(scheduler.pick(&pool, arrival, &mut cursor, load));
         }

@@ -77,7 +77,8 @@ fn begin<T: TxQueue>(
         return Err(time_exceeded(burst, lcore, snap, i, now));
     }
     let stateless = may_be_stateless(lcore, snap, service, &at, now);
-    let slot = if stateless { hashed(lcore, service, &at) } else { picked(lcore, service, &at) };
+    let slot =
+        if stateless { hashed(lcore, service, &at) } else { picked(lcore, service, &at, now) };
     let Some(slot) = slot else {
         lcore.board.services[usize::from(service.id)].no_server.add(1);
         return Err(unreachable(burst, lcore, i, now));
@@ -93,8 +94,13 @@ fn begin<T: TxQueue>(
 }
 
 /// The server slot that the service's scheduler picks for a new connection.
-fn picked<T: TxQueue>(lcore: &mut Lcore<T>, service: &Service, at: &Parsed) -> Option<u32> {
-    let arrival = Arrival { key: &at.key, family: at.family, who: lcore.who };
+fn picked<T: TxQueue>(
+    lcore: &mut Lcore<T>,
+    service: &Service,
+    at: &Parsed,
+    now: Ticks,
+) -> Option<u32> {
+    let arrival = Arrival { key: &at.key, family: at.family, who: lcore.who, now };
     let load = LoadView::new(&lcore.live, &lcore.board);
     let cursor = &mut lcore.cursors[usize::from(service.id)];
     let pick = service.scheduler.pick(&service.pool, arrival, cursor, load)?;

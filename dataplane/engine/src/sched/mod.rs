@@ -6,12 +6,18 @@
 
 mod buckets;
 pub mod destination_hash;
+mod destinations;
 pub mod failover;
 mod least;
 pub mod least_conn;
+pub mod locality;
+pub mod locality_replicated;
 pub mod maglev;
+pub mod never_queue;
 pub mod overflow;
+mod positions;
 pub mod round_robin;
+pub mod shortest_delay;
 pub mod source_hash;
 pub mod two_choices;
 pub mod weighted_least_conn;
@@ -20,6 +26,10 @@ pub mod weighted_round_robin;
 use crate::flow::{Family, FlowKey};
 use crate::live::LoadView;
 use crate::pool::Pool;
+use crate::ticks::Ticks;
+
+/// Weighted least connections, as `lblc` and `lblcr` ask it.
+type WeightedLeast = weighted_least_conn::WeightedLeastConn;
 
 /// What an lcore remembers between two picks of one service. All zero is the state before the
 /// first pick, and what a new service must find. Written by that lcore only.
@@ -88,12 +98,21 @@ pub struct Arrival<'a> {
     pub family: Family,
     /// Which lcore asks.
     pub who: Who,
+    /// When.
+    pub now: Ticks,
 }
 
 /// The contract of one algorithm.
 pub trait Schedule: Sized {
     /// Builds what can be computed beforehand. Runs on the control thread, for a new pool.
     fn build(pool: &Pool, flags: SchedFlags) -> Self;
+
+    /// Builds for another state of the same service's pool, and keeps of `self` what is still good
+    /// for it. Control thread.
+    #[must_use]
+    fn rebuild(&self, pool: &Pool, flags: SchedFlags) -> Self {
+        Self::build(pool, flags)
+    }
 
     /// The position in `pool.servers` of the pick, or `None` when nobody is eligible.
     ///
@@ -109,9 +128,12 @@ pub trait Schedule: Sized {
     ) -> Option<usize>;
 }
 
-/// LVS's scheduler flags, and the key of Maglev's keyed mode.
+/// LVS's scheduler flags, and what is the same for all services: how many lcores there are, and the
+/// key of Maglev's keyed mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SchedFlags {
+    /// How many lcores pick. 0: one.
+    pub lcores: u16,
     /// `sh-port`: the client's port takes part in the hash.
     pub sh_port: bool,
     /// `sh-fallback`: a client whose server is not eligible goes to another.
@@ -134,7 +156,7 @@ macro_rules! schedulers {
         }
 
         /// An algorithm, built for one pool.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub enum Scheduler {
             $($(#[doc = $about])+ $variant($ty),)*
         }
@@ -145,6 +167,18 @@ macro_rules! schedulers {
             pub fn build(kind: SchedulerKind, pool: &Pool, flags: SchedFlags) -> Self {
                 match kind {
                     $(SchedulerKind::$variant => Self::$variant(<$ty>::build(pool, flags)),)*
+                }
+            }
+
+            /// Builds the algorithm for another state of the same service's pool. What was
+            /// remembered lives on unless the algorithm is another one. Control thread.
+            #[must_use]
+            pub fn rebuild(&self, kind: SchedulerKind, pool: &Pool, flags: SchedFlags) -> Self {
+                match (self, kind) {
+                    $((Self::$variant(s), SchedulerKind::$variant) => {
+                        Self::$variant(s.rebuild(pool, flags))
+                    })*
+                    _ => Self::build(kind, pool, flags),
                 }
             }
 
@@ -180,10 +214,18 @@ schedulers! {
     Lc = "lc" => least_conn::LeastConn,
     /// Weighted least connections: the smallest (256 * active + inactive) / weight. The default.
     Wlc = "wlc" => weighted_least_conn::WeightedLeastConn,
+    /// Locality: a destination stays with its server until that is overloaded.
+    Lblc = "lblc" => locality::Locality,
+    /// Locality with replication: a destination has a set of servers that grows with its load.
+    Lblcr = "lblcr" => locality_replicated::LocalityReplicated,
     /// Destination hashing: each virtual address has its server, whatever the weights.
     Dh = "dh" => destination_hash::DestinationHash,
     /// Source hashing: each client has its server, in proportion to the weights.
     Sh = "sh" => source_hash::SourceHash,
+    /// Shortest expected delay: the smallest (active + 1) / weight.
+    Sed = "sed" => shortest_delay::ShortestDelay,
+    /// Never queue: an idle server if there is one, else the shortest expected delay.
+    Nq = "nq" => never_queue::NeverQueue,
     /// Weighted failover: the server of the highest weight takes everything.
     Fo = "fo" => failover::Failover,
     /// Weighted overflow: the highest weight until more connections are active, then the next.

@@ -136,7 +136,7 @@ impl World {
     pub fn new(size: Size) -> Self {
         let (pool, hops) = (HeapPool::new(1 << 16), Arc::new(HopTable::new(SLOTS)));
         let hasher = FlowHasher::new(size.seed);
-        let snapshot = Arc::new(compile(0, &mut [], &[], size.timeouts));
+        let snapshot = Arc::new(compile(None, size.lcores, &mut [], &[], size.timeouts));
         let peers = Peers::connect(size.lcores).into_iter();
         let sites = (0..size.lcores).zip(peers).map(|(lcore, peers)| {
             let (wire_in, wire_out) = (MemQueue::new(), MemQueue::new());
@@ -221,8 +221,9 @@ impl World {
 
     /// Hands the present configuration to every lcore.
     pub fn publish(&mut self) {
-        let version = self.snapshot.version + 1;
-        let compiled = compile(version, &mut self.services, &self.servers, self.timeouts);
+        let lcores = u16::try_from(self.sites.len()).expect("few lcores");
+        let last = Some(&*self.snapshot);
+        let compiled = compile(last, lcores, &mut self.services, &self.servers, self.timeouts);
         self.snapshot = Arc::new(compiled);
         for site in &mut self.sites {
             site.unsent.push_back(Order::Snapshot(Arc::clone(&self.snapshot)));
@@ -396,7 +397,8 @@ impl Site {
 }
 
 fn compile(
-    version: u64,
+    last: Option<&Snapshot>,
+    lcores: u16,
     services: &mut [KnownService],
     servers: &[KnownServer],
     timeouts: Timeouts,
@@ -409,12 +411,15 @@ fn compile(
     }));
     locals.sort_by_key(|l| l.addr);
     locals.dedup_by_key(|l| l.addr);
-    let compiled = services.iter_mut().enumerate().map(|(id, s)| Arc::new(s.compile(id)));
+    let compiled = services.iter_mut().enumerate().map(|(id, s)| {
+        let last = last.and_then(|snap| snap.service(s.key));
+        Arc::new(s.compile(id, lcores, last.map(Arc::as_ref)))
+    });
     let servers: Box<[_]> = (0..).zip(servers).map(|(slot, server)| line(slot, server)).collect();
     let mut neighbours: Vec<_> = servers.iter().map(|line| (0, line.addr)).collect();
     neighbours.sort_unstable();
     Snapshot {
-        version,
+        version: last.map_or(0, |snap| snap.version + 1),
         services: ServiceTable::new(compiled, 5),
         servers,
         ports: [PortFacts { mac: craft::STATION, mtu: 1500 }].into(),
@@ -426,7 +431,8 @@ fn compile(
 }
 
 impl KnownService {
-    fn compile(&mut self, id: usize) -> Service {
+    fn compile(&mut self, id: usize, lcores: u16, last: Option<&Service>) -> Service {
+        let flags = SchedFlags { lcores, ..self.flags };
         if !self.pool.same_members(&self.fallback_of) {
             self.fallback = Arc::new(Maglev::fallback(&self.pool, self.flags.mh_key));
             self.fallback_of = self.pool.clone();
@@ -434,7 +440,10 @@ impl KnownService {
         Service {
             id: u16::try_from(id).expect("few services"),
             key: self.key,
-            scheduler: Scheduler::build(self.kind, &self.pool, self.flags),
+            scheduler: last.map_or_else(
+                || Scheduler::build(self.kind, &self.pool, flags),
+                |last| last.scheduler.rebuild(self.kind, &self.pool, flags),
+            ),
             fallback: Arc::clone(&self.fallback),
             stray: self.stray,
             pool: self.pool.clone(),

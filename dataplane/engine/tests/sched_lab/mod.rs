@@ -11,6 +11,7 @@ use engine::live::{LiveView, LoadView};
 use engine::pool::{Pool, PoolServer};
 use engine::sched::{Arrival, Cursor, SchedFlags, Scheduler, SchedulerKind, Who};
 use engine::stats::LcoreBoard;
+use engine::ticks::Ticks;
 
 pub(crate) const SLOTS: usize = 64;
 
@@ -37,6 +38,7 @@ pub(crate) struct Lab {
     board: LcoreBoard,
     known: Vec<Known>,
     seq: u64,
+    pub(crate) now: Ticks,
     held: Vec<Option<u32>>,
 }
 
@@ -54,6 +56,7 @@ impl Lab {
             board: LcoreBoard::new(SLOTS, 1),
             known: Vec::new(),
             seq: 0,
+            now: Ticks(0),
             held: Vec::new(),
         }
     }
@@ -106,7 +109,7 @@ impl Lab {
             self.pool.start_over();
         }
         (self.kind, self.flags) = (kind, parse(flags));
-        self.scheduler = Scheduler::build(kind, &self.pool, self.flags);
+        self.scheduler = self.scheduler.rebuild(kind, &self.pool, self.flags);
     }
 
     pub(crate) fn open(&mut self, client: SocketAddr) -> Option<SocketAddr> {
@@ -117,7 +120,7 @@ impl Lab {
     /// A connection to one of many destinations.
     pub(crate) fn open_to(&mut self, client: SocketAddr, vip: Addr) -> Option<SocketAddr> {
         let (key, family) = FlowKey::new(client.ip().into(), client.port(), vip, 80, L4Proto::Tcp);
-        let arrival = Arrival { key: &key, family, who: Who::ALONE };
+        let arrival = Arrival { key: &key, family, who: Who::ALONE, now: self.now };
         let load = LoadView::new(&self.live, &self.board);
         let pick = self.scheduler.pick(&self.pool, arrival, &mut self.cursor, load);
         let slot = pick.map(|at| self.pool.servers[at].slot);
@@ -149,7 +152,7 @@ impl Lab {
         known.overloaded &= threshold > 0 && threshold <= known.threshold;
         (known.weight, known.threshold, known.present) = (weight, threshold, present);
         self.show(slot);
-        self.scheduler = Scheduler::build(self.kind, &self.pool, self.flags);
+        self.scheduler = self.scheduler.rebuild(self.kind, &self.pool, self.flags);
     }
 
     fn show(&self, slot: usize) {
