@@ -11,6 +11,7 @@ use std::sync::Arc;
 use engine::live::LiveView;
 use engine::service::ServiceId;
 use engine::stats::{ConnCounts, LcoreBoard, LcoreTotals};
+use engine::turns::Turns;
 
 use crate::slots::Slot;
 use crate::store::Freed;
@@ -54,7 +55,7 @@ pub struct Collector {
     base_servers: Vec<ServerTotals>,
     base_services: Vec<Own>,
     settled: HashMap<ServiceId, ServerTotals>,
-    base_lcores: LcoreTotals,
+    base_lcores: Vec<(LcoreTotals, Turns)>,
 }
 
 impl Collector {
@@ -65,12 +66,12 @@ impl Collector {
         let services = boards.first().map_or(0, |b| b.services.len());
         Self {
             pulses: vec![Pulse { turns: 0, since_ms: now_ms }; boards.len()],
+            base_lcores: vec![Default::default(); boards.len()],
             boards,
             samples: VecDeque::new(),
             base_servers: vec![ServerTotals::default(); servers],
             base_services: vec![Own::default(); services],
             settled: HashMap::new(),
-            base_lcores: LcoreTotals::default(),
         }
     }
 
@@ -202,7 +203,9 @@ impl Collector {
     /// The sum over lcores since `zero`; gauges count from 0 too and are for the caller to replace.
     #[must_use]
     pub fn director(&self) -> LcoreTotals {
-        self.sum().since(&self.base_lcores)
+        let mut sum = LcoreTotals::default();
+        (0..self.boards.len()).for_each(|i| sum.add(&self.lcore(i)));
+        sum
     }
 
     /// The sum over lcores since the start.
@@ -213,10 +216,22 @@ impl Collector {
         sum
     }
 
-    /// One lcore since the start.
+    /// One lcore since `zero`; gauges count from 0 too, see [`Collector::lcore_now`].
     #[must_use]
     pub fn lcore(&self, lcore: usize) -> LcoreTotals {
+        self.lcore_now(lcore).since(&self.base_lcores[lcore].0)
+    }
+
+    /// One lcore since the start, with its gauges as they are.
+    #[must_use]
+    pub fn lcore_now(&self, lcore: usize) -> LcoreTotals {
         self.boards[lcore].stats.read()
+    }
+
+    /// How long one lcore's turns took since `zero`.
+    #[must_use]
+    pub fn turns(&self, lcore: usize) -> Turns {
+        self.boards[lcore].turns.read().since(&self.base_lcores[lcore].1)
     }
 
     /// What one lcore counted in the last 2 s, and how many seconds these are.
@@ -249,9 +264,10 @@ impl Collector {
         self.base_services[usize::from(id)] = self.raw_service(usize::from(id));
     }
 
-    /// The director counts from 0.
-    pub fn zero_director(&mut self) {
-        self.base_lcores = self.sum();
+    /// The lcores count from 0.
+    pub fn zero_lcores(&mut self) {
+        let now = |b: &Arc<LcoreBoard>| (b.stats.read(), b.turns.read());
+        self.base_lcores = self.boards.iter().map(now).collect();
     }
 
     fn raw_server(&self, slot: usize) -> ServerTotals {

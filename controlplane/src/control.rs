@@ -77,6 +77,8 @@ pub struct Setup {
     pub port_counters: Box<dyn Fn(usize) -> PortCounters + Send>,
     /// A monotonic clock, in ms.
     pub clock: Box<dyn Fn() -> u64 + Send>,
+    /// Cycles per second of the counter that lcores measure their turns by.
+    pub cycles_hz: u64,
     /// Keeps strangers from aiming at one chain of the service table; random.
     pub seed: u64,
     /// Connections that all tables hold together.
@@ -248,7 +250,7 @@ impl Control {
             self.collector.zero_service(entry.id);
         }
         if only.is_none() {
-            self.collector.zero_director();
+            self.collector.zero_lcores();
             self.port_base = (0..self.port_base.len()).map(&self.setup.port_counters).collect();
             self.conflicts = 0;
         }

@@ -214,10 +214,39 @@ pub struct LcoreView {
     pub entries: u64,
     /// Packets/s received.
     pub received_pps: f64,
-    /// All its counters by name, since the start.
+    /// All its counters by name, since the start or the last `zero`; gauges as they are.
     pub counters: BTreeMap<String, u64>,
-    /// Its drops by reason, since the start.
+    /// Its drops by reason, since the start or the last `zero`.
     pub drops: BTreeMap<String, u64>,
+    /// How long its turns took, since the start or the last `zero`.
+    #[serde(default)]
+    pub turns: TurnsView,
+}
+
+/// How long turns with work took, in µs of the time-stamp counter: time for which the kernel gave
+/// the core to another thread is in it. Each value is the upper edge of a bucket, at most a quarter
+/// above the exact one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TurnsView {
+    /// Half of the turns took no longer.
+    pub p50_us: f64,
+    /// 99 in 100.
+    pub p99_us: f64,
+    /// 999 in 1,000.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+    /// Four buckets an octave, without empty ones before the first and after the last.
+    pub buckets: Vec<TurnBucket>,
+}
+
+/// One bucket of a histogram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TurnBucket {
+    /// Turns in it took at most so long, and longer than the bucket before says.
+    pub to_us: f64,
+    /// How many.
+    pub count: u64,
 }
 
 /// What a device counts, as the daemon reads it.

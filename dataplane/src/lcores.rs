@@ -192,7 +192,9 @@ fn run(seed: Seed, first: Arc<Snapshot>, clock: Clock, stop: &AtomicBool) {
         let busy = worker.turn(clock.at(turn_began));
         let ended = cycles();
         if busy {
-            board.stats.busy_cycles.add(ended.wrapping_sub(turn_began));
+            let took = ended.wrapping_sub(turn_began);
+            board.stats.busy_cycles.add(took);
+            board.turns.record(took);
         }
         board.stats.total_cycles.set(ended.wrapping_sub(began));
         rest.after(busy);

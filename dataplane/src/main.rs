@@ -99,6 +99,7 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
         ports: port_facts(&settings, &booted),
         port_counters: port_counters(&booted),
         clock: Box::new(move || clock.now().0),
+        cycles_hz: clock.hz(),
         seed: boot::random_u64()?,
         connections_max: settings.director.connections,
         budget,

@@ -17,7 +17,7 @@ const FLOORS: [(&str, &[&str]); 8] = [
     ("config", &["engine"]),
     ("dpdk", &["dpdk-sys", "engine"]),
     ("controlplane", &["config", "engine"]),
-    ("traffic", &["dpdk", "engine"]),
+    ("traffic", &["dpdk", "controlplane", "config", "engine"]),
     ("dataplane", &["dpdk", "controlplane", "config", "engine"]),
     ("tests", &["dataplane", "dpdk", "controlplane", "config", "engine", "traffic"]),
 ];
@@ -27,7 +27,7 @@ const SUMMITS: [(&str, &[&str]); 2] =
     [("pipeline", &["lib.rs", "worker", "testkit/"]), ("worker", &["lib.rs", "testkit/"])];
 
 /// The ground of the engine: what each of these may use of it, beside the registry macro.
-const GROUND: [(&str, &[&str]); 10] = [
+const GROUND: [(&str, &[&str]); 12] = [
     ("addr", &[]),
     ("frame", &[]),
     ("cpu", &[]),
@@ -36,7 +36,9 @@ const GROUND: [(&str, &[&str]); 10] = [
     ("flow", &["addr"]),
     ("queue", &["frame"]),
     ("verdict", &[]),
-    ("stats", &["sync", "verdict"]),
+    ("counter", &["sync"]),
+    ("turns", &["counter"]),
+    ("stats", &["counter", "sync", "turns", "verdict"]),
     ("wire", &["addr"]),
 ];
 

@@ -8,6 +8,9 @@ use crate::ctl::{Ctl, Failed};
 use crate::protocol::Failure;
 
 /// Start the counters of all services again from 0, or of one
+///
+/// Without a service everything that is counted starts again: services, servers, lcores with their
+/// drops and turns, and ports. What there is stays: connections, and the most there ever were.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "sluicectl zero [SERVICE]")]
 pub struct Zero {

@@ -2,6 +2,7 @@
 //!
 //! A page goes through the lcores in order and ends where it has enough rows. Each question to an
 //! lcore has a number of its own, so what a silent lcore says too late is recognised and dropped.
+//! An lcore works on one question at a time; lists that want the same lcore take turns.
 
 use std::collections::HashSet;
 
@@ -29,7 +30,7 @@ struct List {
     lcore: usize,
     /// Whether its ring has taken the question.
     asked: bool,
-    /// When the lcore last gave a sign, or the question was first tried.
+    /// When the lcore last gave a sign to anybody, or the question was first tried.
     since_ms: u64,
     /// The slots that a server filter means.
     slots: Option<HashSet<u32>>,
@@ -92,8 +93,9 @@ impl Queries {
         store: &Store,
         now_ms: u64,
     ) {
-        let Some(list) = self.find(lcore, row.id) else { return };
-        list.since_ms = now_ms;
+        self.heard(lcore, now_ms);
+        let Some(at) = self.find(lcore, row.id) else { return };
+        let list = &mut self.lists[at];
         if list.slots.as_ref().is_none_or(|slots| slots.contains(&row.server)) {
             list.page.connections.push(view(core, row, store));
         }
@@ -101,21 +103,25 @@ impl Queries {
 
     /// An lcore has looked as far as it was asked to.
     pub(super) fn answered(&mut self, lcore: usize, id: u32, next: Option<u32>, now_ms: u64) {
-        let new_id = self.next_id();
-        let Some(list) = self.find(lcore, id) else { return };
-        list.query.id = new_id;
+        self.heard(lcore, now_ms);
+        let Some(at) = self.find(lcore, id) else { return };
+        // To the end: the others that wait for this lcore come first.
+        let mut list = self.lists.remove(at);
+        list.query.id = self.next_id();
         list.asked = false;
-        list.since_ms = now_ms;
         match next {
             Some(bucket) => list.query.bucket = bucket,
             None => (list.lcore, list.query.bucket) = (lcore + 1, 0),
         }
         let found = u32::try_from(list.page.connections.len()).unwrap_or(u32::MAX);
         list.query.limit = list.rows.saturating_sub(found);
+        self.lists.push(list);
     }
 
     /// Asks what is to be asked, ends what is complete.
     pub(super) fn tick(&mut self, lcores: &mut [LcoreLink], now_ms: u64) {
+        let mut asked: HashSet<usize> =
+            self.lists.iter().filter(|l| l.asked).map(|l| l.lcore).collect();
         for mut list in std::mem::take(&mut self.lists) {
             if now_ms >= list.since_ms + SILENT_MS && list.lcore < lcores.len() {
                 list.page.incomplete.push(lcores[list.lcore].core);
@@ -127,9 +133,10 @@ impl Queries {
                 list.finish(lcores.len());
                 continue;
             }
-            if !list.asked {
+            if !list.asked && !asked.contains(&list.lcore) {
                 let orders = &mut lcores[list.lcore].end.orders;
                 list.asked = orders.push(Order::Query(list.query)).is_ok();
+                asked.extend(list.asked.then_some(list.lcore));
             }
             self.lists.push(list);
         }
@@ -148,8 +155,14 @@ impl Queries {
         Err(Refusal::new(RefusalCode::LimitReached, message).hint("ask again in a moment"))
     }
 
-    fn find(&mut self, lcore: usize, id: u32) -> Option<&mut List> {
-        self.lists.iter_mut().find(|l| l.asked && l.lcore == lcore && l.query.id == id)
+    fn find(&self, lcore: usize, id: u32) -> Option<usize> {
+        self.lists.iter().position(|l| l.asked && l.lcore == lcore && l.query.id == id)
+    }
+
+    /// An lcore gave a sign: it lives, whomever it answered.
+    fn heard(&mut self, lcore: usize, now_ms: u64) {
+        let waiting = self.lists.iter_mut().filter(|l| l.lcore == lcore);
+        waiting.for_each(|l| l.since_ms = now_ms);
     }
 
     const fn next_id(&mut self) -> u32 {

@@ -8,6 +8,7 @@ use config::spec::{Admin, Forward, Timeouts};
 use config::{ServiceRef, ServiceSpec, Settings, save};
 use engine::service::ServiceId;
 use engine::stats::LcoreTotals;
+use engine::turns::Turns;
 use engine::verdict::DropReason;
 
 use super::Control;
@@ -16,11 +17,12 @@ use crate::slots::Use;
 use crate::store::{Entry, Member};
 use crate::views::{
     HeaderView, LcoreView, MemoryView, NeighbourView, PortCounters, PortView, ServerView,
-    ServiceView, StatsView,
+    ServiceView, StatsView, TurnBucket, TurnsView,
 };
 
-/// Counters that say how much there is, not how much there was; a sum of versions says nothing.
-const GAUGES: [&str; 4] = ["queued", "waiting", "entries", "entries_peak"];
+/// Counters that say how much there is, not how much there was.
+const GAUGES: [&str; 5] = ["queued", "waiting", "entries", "entries_peak", "snapshot"];
+/// A sum of versions says nothing.
 const NOT_SUMMED: [&str; 1] = ["snapshot"];
 
 impl Control {
@@ -67,21 +69,16 @@ impl Control {
     #[must_use]
     pub fn stats(&self) -> StatsView {
         let (since, now) = (self.collector.director(), self.collector.sum());
-        let gauges: BTreeMap<&str, u64> = now.named().into_iter().collect();
-        let value = |(name, count)| match gauges.get(name) {
-            Some(gauge) if GAUGES.contains(&name) => (name.to_owned(), *gauge),
-            _ => (name.to_owned(), count),
-        };
         let mut view = StatsView {
-            totals: since.named().into_iter().filter(is_summed).map(value).collect(),
+            totals: counters(&since, &now, is_summed),
             drops: drops(&since),
             address_conflicts: self.conflicts,
             ..StatsView::default()
         };
         for lcore in 0..self.setup.lcores.len() {
             let (lately, seconds) = self.collector.lcore_lately(lcore);
-            let counters = lately.named().into_iter().filter(is_summed);
-            for (name, count) in counters.filter(|(name, _)| !GAUGES.contains(name)) {
+            let counted = lately.named().into_iter().filter(is_summed);
+            for (name, count) in counted.filter(|(name, _)| !GAUGES.contains(name)) {
                 *view.rates.entry(name.to_owned()).or_default() += per_second(count, seconds);
             }
             for (name, count) in drops(&lately) {
@@ -235,18 +232,19 @@ impl Control {
     }
 
     fn lcore_view(&self, lcore: usize) -> LcoreView {
-        let totals = self.collector.lcore(lcore);
+        let (totals, now) = (self.collector.lcore(lcore), self.collector.lcore_now(lcore));
         let (lately, seconds) = self.collector.lcore_lately(lcore);
         LcoreView {
             lcore: self.setup.lcores[lcore].core,
             busy_percent: busy(&lately),
-            snapshot: totals.snapshot,
-            current: totals.snapshot >= self.store.version(),
+            snapshot: now.snapshot,
+            current: now.snapshot >= self.store.version(),
             silent_ms: self.collector.silent_ms(lcore, self.now_ms),
-            entries: totals.entries,
+            entries: now.entries,
             received_pps: per_second(lately.received, seconds),
-            counters: totals.named().into_iter().map(|(n, v)| (n.to_owned(), v)).collect(),
+            counters: counters(&totals, &now, |_| true),
             drops: drops(&totals),
+            turns: turns(&self.collector.turns(lcore), self.setup.cycles_hz),
         }
     }
 
@@ -274,6 +272,35 @@ impl Control {
             *value = value.saturating_sub(base.extended.get(name).copied().unwrap_or(0));
         }
         now
+    }
+}
+
+/// Names and values: what was counted `since`, but gauges as they are `now`.
+fn counters(
+    since: &LcoreTotals,
+    now: &LcoreTotals,
+    wanted: fn(&(&str, u64)) -> bool,
+) -> BTreeMap<String, u64> {
+    let both = since.named().into_iter().zip(now.named()).filter(|(since, _)| wanted(since));
+    let value = |((name, since), (_, now))| {
+        (str::to_owned(name), if GAUGES.contains(&name) { now } else { since })
+    };
+    both.map(value).collect()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "shown with few digits")]
+fn turns(turns: &Turns, hz: u64) -> TurnsView {
+    let us = |cycles: u64| cycles as f64 * 1e6 / hz as f64;
+    let mut buckets: Vec<_> =
+        turns.buckets().map(|(edge, count)| TurnBucket { to_us: us(edge), count }).collect();
+    buckets.truncate(buckets.iter().rposition(|b| b.count > 0).map_or(0, |last| last + 1));
+    let empty = buckets.iter().take_while(|b| b.count == 0).count();
+    TurnsView {
+        p50_us: us(turns.quantile(500)),
+        p99_us: us(turns.quantile(990)),
+        p999_us: us(turns.quantile(999)),
+        max_us: us(turns.quantile(1000)),
+        buckets: buckets.split_off(empty),
     }
 }
 

@@ -26,6 +26,7 @@ struct Lcore {
 
 impl Lcore {
     fn turn(&mut self) {
+        let mut query = None;
         self.board.stats.turns.add(1);
         self.board.stats.snapshot.set(self.current.version);
         while let Ok(order) = self.end.orders.pop() {
@@ -36,9 +37,11 @@ impl Lcore {
                     self.end.events.push(Event::Retired(old)).unwrap();
                 }
                 Order::Arp(arp) => self.sent.push(arp),
-                Order::Query(q) => self.answer(q),
+                // A question displaces the one before.
+                Order::Query(q) => query = Some(q),
             }
         }
+        query.into_iter().for_each(|q| self.answer(q));
     }
 
     fn answer(&mut self, q: engine::mailbox::Query) {
@@ -105,6 +108,7 @@ fn rig() -> Rig {
         ports: vec![PortFacts { mac: OUR_MAC, mtu: 1500 }],
         port_counters: Box::new(counters),
         clock: Box::new(|| 0),
+        cycles_hz: 1_000_000_000,
         seed: 1,
         connections_max: 1000,
         budget: vec![("tables".to_owned(), 4096)],
@@ -278,6 +282,32 @@ fn rates_are_means_of_two_seconds() {
 }
 
 #[test]
+fn zero_is_for_lcores_too_but_not_for_what_there_is() {
+    let mut rig = rig();
+    let board = Arc::clone(&rig.lcores[1].board);
+    board.stats.received.add(7);
+    board.stats.entries.set(5);
+    (0..999).for_each(|_| board.turns.record(1000));
+    board.turns.record(1_000_000);
+    rig.step(1, &[0, 1]);
+    let view = &rig.control.lcores()[1];
+    assert_eq!((view.counters["received"], view.counters["entries"], view.entries), (7, 5, 5));
+    // At 1 GHz 1,024 cycles are the edge of the bucket.
+    let turns = &view.turns;
+    let shown = [turns.p50_us, turns.p99_us, turns.p999_us, turns.max_us];
+    assert_eq!(shown, [1.024, 1.024, 1.024, 1_048.576]);
+    assert_eq!(turns.buckets.iter().map(|b| b.count).sum::<u64>(), 1000);
+    assert_eq!((turns.buckets[0].count, turns.buckets[0].to_us), (999, 1.024));
+    rig.control.zero(None).unwrap();
+    board.turns.record(300);
+    let view = &rig.control.lcores()[1];
+    assert_eq!((view.counters["received"], view.counters["entries"], view.entries), (0, 5, 5));
+    assert_eq!((view.snapshot, view.counters["snapshot"]), (1, 1));
+    assert!(view.current);
+    assert_eq!((view.turns.max_us, view.turns.buckets.len()), (0.32, 1));
+}
+
+#[test]
 fn servers_are_asked_for_and_addresses_announced() {
     let mut rig = rig();
     rig.step(1, &[0]);
@@ -351,6 +381,25 @@ fn connections_come_in_pages_over_all_lcores() {
     let cursor = Some(ConnCursor { lcore: 7, bucket: 0 });
     let answer = rig.list(&ConnFilter { cursor, ..ConnFilter::default() });
     assert_eq!(answer.try_recv().unwrap().unwrap_err().code, RefusalCode::BadValue);
+}
+
+#[test]
+fn lists_at_the_same_time_take_turns_and_are_all_complete() {
+    let mut rig = rig();
+    for (lcore, n) in [(0, 40), (1, 60)] {
+        rig.lcores[lcore].conns = (0..n).map(|c| conn(c, 0)).collect();
+    }
+    let answers: Vec<_> = (0..16).map(|_| rig.list(&ConnFilter::default())).collect();
+    let began = rig.now;
+    for _ in 0..40 {
+        rig.step(2, &[0, 1]);
+    }
+    assert!(rig.now - began < 1000, "nobody is given up");
+    for answer in answers {
+        let page = answer.try_recv().expect("an answer").unwrap();
+        assert_eq!((page.connections.len(), page.next), (100, None));
+        assert_eq!(page.incomplete, [0; 0]);
+    }
 }
 
 #[test]

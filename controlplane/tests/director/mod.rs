@@ -145,6 +145,7 @@ fn control() -> (Control, Vec<(LcoreEnd, Arc<LcoreBoard>)>) {
         ports: vec![PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), mtu: 1500 }],
         port_counters: Box::new(|_| PortCounters { link_up: true, ..PortCounters::default() }),
         clock: Box::new(move || u64::try_from(start.elapsed().as_millis()).unwrap()),
+        cycles_hz: 1_000_000_000,
         seed: 7,
         connections_max: settings.director.connections,
         budget: vec![("connection tables".into(), 300 << 20)],

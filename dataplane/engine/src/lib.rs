@@ -11,12 +11,14 @@
 pub mod addr;
 pub mod burst;
 pub mod conn;
+pub mod counter;
 mod cpu;
 pub mod flow;
 pub mod forward;
 pub mod frame;
 pub mod lcore;
 pub mod limit;
+mod listing;
 pub mod live;
 pub mod mailbox;
 pub mod neigh;
@@ -39,6 +41,7 @@ mod sync;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod ticks;
+pub mod turns;
 pub mod verdict;
 pub mod wire;
 pub mod worker;

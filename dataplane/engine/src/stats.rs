@@ -1,37 +1,13 @@
 //! Counters: one lcore writes, anybody may read.
 //!
-//! A [`Counter`] is an atomic only so that another thread may read it; its single writer uses a
-//! plain load and store, never a locked instruction. Nothing on an lcore sums or formats.
+//! Nothing on an lcore sums or formats.
 
 use crossbeam::utils::CachePadded;
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, own};
+use crate::counter::Counter;
+use crate::sync::{AtomicU32, Ordering, own};
+use crate::turns::TurnHistogram;
 use crate::verdict::DropReason;
-
-/// A number with one writer. Read by any thread, at most a moment old.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `n`. Only the one writer may call this.
-    #[inline(always)]
-    pub fn add(&self, n: u64) {
-        self.0.store(own!(self.0).wrapping_add(n), Ordering::Relaxed);
-    }
-
-    /// Replaces the value. Only the one writer may call this.
-    #[inline(always)]
-    pub fn set(&self, n: u64) {
-        self.0.store(n, Ordering::Relaxed);
-    }
-
-    /// The value.
-    #[inline(always)]
-    #[must_use]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 macro_rules! lcore_counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
@@ -138,7 +114,7 @@ lcore_counters! {
     turns,
     /// Turns in which there was work.
     busy_turns,
-    /// Cycles of the time-stamp counter spent in turns with work.
+    /// Cycles of the time-stamp counter that passed in turns with work, whoever had the core.
     busy_cycles,
     /// Cycles of the time-stamp counter since the start.
     total_cycles,
@@ -237,6 +213,8 @@ pub struct ServiceCounters {
 pub struct LcoreBoard {
     /// Packet and table counters.
     pub stats: CachePadded<LcoreStats>,
+    /// How long turns with work took.
+    pub turns: CachePadded<TurnHistogram>,
     /// By server slot.
     pub servers: Box<[ServerCounters]>,
     /// By service index.
@@ -249,6 +227,7 @@ impl LcoreBoard {
     pub fn new(max_servers: usize, max_services: usize) -> Self {
         Self {
             stats: CachePadded::default(),
+            turns: CachePadded::default(),
             servers: (0..max_servers).map(|_| ServerCounters::default()).collect(),
             services: (0..max_services).map(|_| ServiceCounters::default()).collect(),
         }

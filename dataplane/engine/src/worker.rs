@@ -8,8 +8,9 @@ use std::sync::Arc;
 use crate::burst::Burst;
 use crate::conn::table::ConnTable;
 use crate::frame::{BURST, Frame, FramePool};
-use crate::lcore::{EVENT_RESERVE, Lcore, LcoreParts, due};
-use crate::mailbox::{ArpOrder, ConnRow, Event, Held, LcoreEnd, Order, Query};
+use crate::lcore::{Lcore, LcoreParts};
+use crate::listing::{Listing, Sight};
+use crate::mailbox::{ArpOrder, Held, LcoreEnd, Order};
 use crate::neigh::PortId;
 use crate::owner::Handed;
 use crate::parking::Leaving;
@@ -18,7 +19,7 @@ use crate::queue::{RxQueue, TxQueue};
 use crate::reply;
 use crate::ring::Consumer;
 use crate::snapshot::Snapshot;
-use crate::stats::LcoreBoard;
+use crate::stats::{LcoreBoard, LcoreStats};
 use crate::ticks::Ticks;
 use crate::verdict::DropReason;
 
@@ -26,10 +27,6 @@ use crate::verdict::DropReason;
 const ORDERS_PER_TURN: usize = 16;
 /// Timers visited per turn: twice what one burst can create, so expiry keeps up with any flood.
 const TIMERS_PER_TURN: usize = 64;
-/// Buckets listed per turn.
-const BUCKETS_PER_TURN: u32 = 64;
-/// Rows that one bucket can have.
-const ROWS_PER_BUCKET: usize = 8;
 
 /// One lcore at work. Generic over its queues, so that nothing in it can only run on a device.
 pub struct Worker<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> {
@@ -41,12 +38,6 @@ pub struct Worker<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> {
     held: Held,
     query: Option<Listing>,
     burst: Burst<R::F>,
-}
-
-struct Listing {
-    query: Query,
-    bucket: u32,
-    rows: u32,
 }
 
 impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
@@ -91,7 +82,7 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
 
     /// One turn. Returns whether there was work.
     pub fn turn(&mut self, now: Ticks) -> bool {
-        let mail = self.read_mail();
+        let mail = self.read_mail(now);
         let received = self.receive(now);
         let taken = self.take_over(now);
         let retried = self.retry_parked(now);
@@ -110,7 +101,7 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
         self.lcore.parking.is_empty() && self.lcore.outlets.iter().all(|o| o.queued() == 0)
     }
 
-    fn read_mail(&mut self) -> bool {
+    fn read_mail(&mut self, now: Ticks) -> bool {
         let mut read = 0;
         while self.held.send_home(&mut self.lcore.events) && read < ORDERS_PER_TURN {
             let Ok(order) = self.orders.pop() else { break };
@@ -119,7 +110,8 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
                 Order::Snapshot(new) => self.adopt(new),
                 Order::Arp(order) => self.originate(order),
                 Order::Query(query) => {
-                    self.query = Some(Listing { query, bucket: query.bucket, rows: 0 });
+                    let packets = packets(&self.lcore.board.stats);
+                    self.query = Some(Listing::new(query, now, packets));
                 }
             }
         }
@@ -241,39 +233,19 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
         sent > 0
     }
 
-    /// One slice of the running query.
+    /// One slice of the running query. Returns whether it came further.
     fn list(&mut self, now: Ticks) -> bool {
         let Some(listing) = &mut self.query else { return false };
-        let mut next = Some(listing.bucket);
-        for _ in 0..BUCKETS_PER_TURN {
-            if self.lcore.events.slots() < EVENT_RESERVE + ROWS_PER_BUCKET {
-                return false;
-            }
-            let Some(conns) = self.lcore.table.bucket(listing.bucket) else {
-                next = None;
-                break;
-            };
-            for conn in conns {
-                let Some(row) = row(&listing.query, conn, &self.held.snapshot, now) else {
-                    continue;
-                };
-                listing.rows += 1;
-                let pushed = self.lcore.events.push(Event::Conn(row));
-                debug_assert!(pushed.is_ok(), "room was asked for");
-            }
-            listing.bucket += 1;
-            next = Some(listing.bucket);
-            if listing.rows >= listing.query.limit {
-                break;
-            }
+        let Lcore { table, board, events, .. } = &mut self.lcore;
+        let packets = packets(&board.stats);
+        let sight = Sight { table, snap: &self.held.snapshot, now, packets };
+        let before = listing.bucket();
+        let answered = listing.turn(&sight, events);
+        let further = answered || listing.bucket() != before;
+        if answered {
+            self.query = None;
         }
-        if next.is_none() || listing.rows >= listing.query.limit {
-            let done = Event::QueryDone { id: listing.query.id, next };
-            if self.lcore.events.push(done).is_ok() {
-                self.query = None;
-            }
-        }
-        true
+        further
     }
 
     fn count(&mut self, busy: bool) {
@@ -291,29 +263,7 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
     }
 }
 
-/// A connection as the query wants it, or `None`.
-fn row(
-    query: &Query,
-    conn: &crate::conn::entry::Conn,
-    snap: &Snapshot,
-    now: Ticks,
-) -> Option<ConnRow> {
-    let family = conn.family();
-    let client = conn.key.src(family);
-    let wanted = query.service.is_none_or(|s| s == conn.service)
-        && query.server.is_none_or(|s| s == conn.server)
-        && query.client.is_none_or(|c| c == client)
-        && snap.server(conn.server, conn.generation).is_some();
-    let (client_port, vip_port) = conn.key.ports(family);
-    let left = due(conn, snap, now).since(now).0.div_ceil(1000);
-    wanted.then(|| ConnRow {
-        id: query.id,
-        client: (client, client_port),
-        vip: (conn.key.dst(family), vip_port),
-        proto: conn.key.proto(family),
-        state: conn.state(),
-        server: conn.server,
-        generation: conn.generation,
-        expires_secs: u32::try_from(left).unwrap_or(u32::MAX),
-    })
+/// Packets that came in.
+fn packets(stats: &LcoreStats) -> u64 {
+    stats.received.get().wrapping_add(stats.taken_over.get())
 }

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use engine::addr::Mac;
+use engine::counter::Counter;
 use engine::live::{LiveView, LoadView};
 use engine::mailbox::{ControlEnd, Event, Held, LcoreEnd, Order, mailbox_of};
 use engine::neigh::{HopId, HopTable};
 use engine::service::ServiceTable;
 use engine::snapshot::{Snapshot, Timeouts};
-use engine::stats::{ConnCounts, Counter, LcoreBoard, ServerCounters};
+use engine::stats::{ConnCounts, LcoreBoard, ServerCounters};
 use loom::thread;
 
 fn snapshot(version: u64) -> Arc<Snapshot> {

@@ -78,13 +78,14 @@ fn a_query_lists_what_lives_throughout_once() {
     let mut turns = 0;
     while w.ended.len() < 2 {
         // The first 500 begin anew all the time, on other places of the table.
-        for n in (0..500).filter(|n| n % 7 == turns % 7) {
+        for n in (0..500).filter(|n| n % 71 == turns % 71) {
             send_to_owner(&mut w, &tcp(n), if turns % 2 == 0 { "FA" } else { "S" }, 0);
         }
         let before = w.rows.len();
         w.turn();
         w.look();
         assert!(w.rows.len() - before <= 2 * 64 * 8, "a slice is at most 64 buckets");
+        w.sites.iter().for_each(|s| drop(s.wire_out.drain()));
         turns += 1;
     }
     assert!(turns > 4, "in slices: {turns} turns");
@@ -97,6 +98,66 @@ fn a_query_lists_what_lives_throughout_once() {
         assert_eq!(seen.get(&client), Some(&1), "client {n}");
     }
     assert!(w.ended.iter().all(|(_, id, next)| (*id, *next) == (9, None)));
+}
+
+/// Beside full bursts a list takes a bucket every 16th turn, and still comes to its end; without
+/// packets it is soon done.
+#[test]
+fn a_query_gives_way_to_full_bursts() {
+    let mut w = world(1, ROOMY, Timeouts::default());
+    tcp_service(&mut w, SchedulerKind::Rr, 80, &[1, 1]);
+    w.publish();
+    for n in 0..64 {
+        send(&mut w, 0, &tcp(n).packet("S", 0));
+    }
+    settle(&mut w);
+    let everything = Query { id: 9, limit: u32::MAX, ..Query::default() };
+    for (packets, turns) in [(0, 7..=20), (20, 75..=100), (32, 10_600..=10_800)] {
+        w.ask(0, everything);
+        let (mut took, mut pause) = (0, 0);
+        while w.ended.is_empty() {
+            (0..packets).for_each(|n| send(&mut w, 0, &tcp(n).packet("A", took)));
+            let before = w.rows.len();
+            w.turn();
+            w.look();
+            took += 1;
+            pause += 1;
+            let rows = w.rows.len() - before;
+            assert!(packets < 32 || rows == 0 || (rows <= 8 && pause >= 16), "{rows}, {pause}");
+            pause = if rows > 0 { 0 } else { pause };
+            drop(w.sites[0].wire_out.drain());
+        }
+        assert!(turns.contains(&took), "{packets} packets a turn: {took} turns");
+        assert_eq!(w.ended.drain(..).map(|(_, _, next)| next).collect::<Vec<_>>(), [None]);
+        assert_eq!(w.rows.drain(..).count(), 64);
+    }
+}
+
+/// A question that finds nothing for long is answered in parts: a busy lcore is not a silent one.
+#[test]
+fn a_query_is_answered_in_parts() {
+    let mut w = world(1, ROOMY, Timeouts::default());
+    tcp_service(&mut w, SchedulerKind::Rr, 80, &[1, 1]);
+    w.publish();
+    let nobody = Some(Addr::v4([203, 0, 113, 1]));
+    let (mut bucket, mut parts) = (0, 0);
+    loop {
+        w.ask(0, Query { id: parts, bucket, limit: 10, client: nobody, ..Query::default() });
+        let began = w.now;
+        while w.ended.is_empty() {
+            (0..32).for_each(|n| send(&mut w, 0, &tcp(n).packet("S", 0)));
+            w.turn();
+            w.look();
+            w.now = w.now + TickSpan(1);
+            drop(w.sites[0].wire_out.drain());
+        }
+        assert!(w.now.since(began) < TickSpan(220), "{:?}", w.now.since(began));
+        parts += 1;
+        let Some((_, id, Some(next))) = w.ended.pop() else { break };
+        assert!(id == parts - 1 && next > bucket, "it gets on");
+        bucket = next;
+    }
+    assert!(parts > 10, "{parts} parts");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use engine::flow::{FlowHash, FlowHasher};
 use engine::forward::ForwarderKind;
 use engine::frame::BURST;
 use engine::live::LoadView;
+use engine::mailbox::{Order, Query};
 use engine::neigh::Hop;
 use engine::parse::{Parsed, parse, parse_into};
 use engine::sched::{Arrival, Cursor, SchedFlags, Scheduler, SchedulerKind, Who};
@@ -46,6 +47,7 @@ pub(crate) fn all() -> Vec<Case> {
         add(format!("turn-{kind}-hit"), Box::new(|| turn(*kind, Load::Hit)));
         add(format!("turn-{kind}-new"), Box::new(|| turn(*kind, Load::New)));
     }
+    add("turn-dr-hit-listed".into(), Box::new(|| turn(ForwarderKind::Dr, Load::Listed)));
     add("turn-stray".into(), Box::new(|| turn(ForwarderKind::Dr, Load::Stray)));
     add("turn-idle".into(), Box::new(|| turn(ForwarderKind::Dr, Load::Idle)));
     add("expire".into(), Box::new(|| expire("S")));
@@ -148,6 +150,8 @@ fn forward(kind: ForwarderKind) -> usize {
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
     Hit,
+    /// While the table, which is full, is being listed.
+    Listed,
     New,
     Stray,
     Idle,
@@ -155,11 +159,11 @@ enum Load {
 
 /// Whole turns, a burst each, of which `Idle` is none.
 fn turn(kind: ForwarderKind, load: Load) -> usize {
-    let mut rig = Rig::new(kind, 4 * FLOWS);
+    let mut rig = Rig::new(kind, if load == Load::Listed { FLOWS } else { 4 * FLOWS });
     // The wheel's hand comes to the present.
     (0..2 * TURNS).for_each(|_| _ = rig.worker.turn(NOW));
     match load {
-        Load::Hit => {
+        Load::Hit | Load::Listed => {
             rig.open(FLOWS);
             // Once around, so that every entry is established.
             (0..FLOWS / BURST).for_each(|_| _ = rig.worker.turn(NOW));
@@ -172,12 +176,18 @@ fn turn(kind: ForwarderKind, load: Load) -> usize {
         }
     }
     let before = rig.board.stats.read();
+    if load == Load::Listed {
+        let everything = Query { limit: u32::MAX, ..Query::default() };
+        rig.control.orders.push(Order::Query(everything)).expect("an empty ring");
+    }
     rig.cable.step_aside();
     measured(|| (0..TURNS).for_each(|_| _ = black_box(rig.worker.turn(NOW))));
+    let listed = rig.control.events.slots();
+    assert_eq!(load == Load::Listed, listed > TURNS / 16 * 2, "{listed} rows");
     let seen = rig.board.stats.read().since(&before);
     let packets = (TURNS * BURST) as u64;
     match load {
-        Load::Hit => assert_eq!((seen.forwarded, seen.created), (packets, 0)),
+        Load::Hit | Load::Listed => assert_eq!((seen.forwarded, seen.created), (packets, 0)),
         Load::New => assert_eq!((seen.forwarded, seen.created), (packets, packets)),
         Load::Stray => assert!(seen.received == packets && seen.forwarded == 0, "{seen:?}"),
         Load::Idle => assert_eq!(seen.received, 0),

@@ -127,7 +127,7 @@ pub(crate) struct Rig {
     pub(crate) worker: Worker<Cable, Cable, HeapPool>,
     pub(crate) cable: Cable,
     pub(crate) board: Arc<LcoreBoard>,
-    _control: ControlEnd,
+    pub(crate) control: ControlEnd,
 }
 
 impl Rig {
@@ -161,7 +161,7 @@ impl Rig {
         let (control, mail) = mailbox();
         let snapshot = Arc::new(snapshot(forwarder));
         let worker = Worker::new(parts, vec![cable.clone()], HeapPool::new(1), mail, snapshot);
-        Self { worker, cable, board, _control: control }
+        Self { worker, cable, board, control }
     }
 
     /// Opens `flows` connections, whose segments come from then on.

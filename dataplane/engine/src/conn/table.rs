@@ -279,6 +279,18 @@ impl ConnTable {
         visited
     }
 
+    /// Starts to load a bucket by its number, if there is one.
+    pub fn prefetch_numbered(&self, at: u32) {
+        self.buckets.get(at as usize).into_iter().for_each(prefetch);
+    }
+
+    /// Starts to load the connections of a bucket by its number, if there is one.
+    pub fn prefetch_entries(&self, at: u32) {
+        let used = self.buckets.get(at as usize).into_iter().flat_map(|b| &b.index);
+        used.filter(|id| **id != 0)
+            .for_each(|id| prefetch(&self.entries[(*id & !DIRECTION) as usize]));
+    }
+
     /// The live connections of one bucket, each in exactly one bucket; `None` past the last one.
     #[must_use]
     pub fn bucket(&self, at: u32) -> Option<impl Iterator<Item = &Conn>> {
