@@ -36,8 +36,11 @@ pub const GROUP: &str = "sluice";
 /// How much clients may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Clients at a time; further ones are told so and closed.
+    /// Clients at a time. A further one takes the place of the one that was silent for longest, or,
+    /// where none was for long enough, is told so and closed.
     pub clients: usize,
+    /// Silence after which a client may lose its place to another.
+    pub spare: Duration,
     /// Silence between two requests.
     pub idle: Duration,
     /// From the first byte of a request to its last.
@@ -54,6 +57,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             clients: 64,
+            spare: Duration::from_secs(1),
             idle: Duration::from_secs(300),
             line: Duration::from_secs(10),
             write: Duration::from_secs(10),
@@ -95,10 +99,45 @@ struct Shared {
     jobs: Sender<Job>,
     limits: Limits,
     stop: AtomicBool,
-    /// Streams of the clients by their number, to wake their threads at the end.
-    clients: Mutex<HashMap<u64, UnixStream>>,
+    /// The clients by their number.
+    clients: Mutex<HashMap<u64, Seat>>,
     /// Bytes of all batches in parts.
     held: Arc<AtomicUsize>,
+}
+
+/// What others may know of a client.
+struct Seat {
+    /// Its stream, to wake its thread at the end.
+    stream: UnixStream,
+    /// Since when it has asked nothing; `None` while a request of its is carried out.
+    silent_since: Option<Instant>,
+}
+
+impl Shared {
+    /// A client asks for something, or has its answer.
+    fn set_silent(&self, number: u64, since: Option<Instant>) {
+        if let Some(seat) = self.clients.lock().get_mut(&number) {
+            seat.silent_since = since;
+        }
+    }
+
+    /// Makes room for one more client, if that can be.
+    fn make_room(&self) -> bool {
+        let mut clients = self.clients.lock();
+        if clients.len() < self.limits.clients {
+            return true;
+        }
+        let silent = clients.iter().filter_map(|(n, seat)| Some((seat.silent_since?, *n)));
+        let Some((since, number)) = silent.min() else { return false };
+        if since.elapsed() < self.limits.spare {
+            return false;
+        }
+        if let Some(seat) = clients.remove(&number) {
+            let _ = seat.stream.shutdown(std::net::Shutdown::Both);
+            tracing::info!(silent = ?since.elapsed(), "a silent client gave its place to another");
+        }
+        true
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -160,14 +199,14 @@ impl Drop for Server {
         }
         // First only the reading half, so that an answer under way still arrives.
         let end = Instant::now() + Duration::from_secs(1);
-        for stream in self.shared.clients.lock().values() {
-            let _ = stream.shutdown(std::net::Shutdown::Read);
+        for seat in self.shared.clients.lock().values() {
+            let _ = seat.stream.shutdown(std::net::Shutdown::Read);
         }
         while self.clients() > 0 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
-        for stream in self.shared.clients.lock().values() {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
+        for seat in self.shared.clients.lock().values() {
+            let _ = seat.stream.shutdown(std::net::Shutdown::Both);
         }
     }
 }
@@ -228,7 +267,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         };
-        if shared.clients.lock().len() >= shared.limits.clients {
+        if !shared.make_room() {
             refused += 1;
             if refused.is_power_of_two() {
                 tracing::warn!(refused, "too many clients at the control socket");
@@ -244,11 +283,12 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
 
 fn admit(stream: UnixStream, number: u64, shared: &Arc<Shared>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    shared.clients.lock().insert(number, stream.try_clone()?);
+    let seat = Seat { stream: stream.try_clone()?, silent_since: Some(Instant::now()) };
+    shared.clients.lock().insert(number, seat);
     let in_thread = Arc::clone(shared);
     let spawned =
         std::thread::Builder::new().name(format!("sluice-ctl-{number}")).spawn(move || {
-            Client::new(stream, &in_thread).serve();
+            Client::new(stream, number, &in_thread).serve();
             in_thread.clients.lock().remove(&number);
         });
     if spawned.is_err() {

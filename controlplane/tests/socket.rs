@@ -113,7 +113,8 @@ fn a_client_that_leaves_before_the_answer_disturbs_nobody() {
 
 #[test]
 fn the_65th_client_is_told_so_and_closed() {
-    let director = Director::start();
+    let director =
+        Director::start_with(Limits { spare: Duration::from_secs(60), ..Limits::default() });
     let mut clients: Vec<Talk> = (0..64).map(|_| director.connect()).collect();
     assert!(within(Duration::from_secs(5), || director.clients() == 64));
     for _ in 0..36 {
@@ -131,6 +132,29 @@ fn the_65th_client_is_told_so_and_closed() {
     drop(clients);
     assert!(within(Duration::from_secs(5), || director.clients() == 0));
     alive(&director);
+}
+
+/// Whoever holds all places without a word keeps nobody out, and whoever asks keeps his.
+#[test]
+fn silent_clients_give_their_places_to_others() {
+    let spare = Duration::from_millis(1500);
+    let director = Director::start_with(Limits { clients: 4, spare, ..Limits::default() });
+    let mut silent: Vec<Talk> = (0..3).map(|_| director.connect()).collect();
+    let mut asking = director.connect();
+    assert!(within(Duration::from_secs(5), || director.clients() == 4));
+    std::thread::sleep(spare);
+    asking.ask("hello", json!({})).unwrap();
+    let mut late: Vec<Talk> = (0..3).map(|_| director.connect()).collect();
+    for talk in &mut late {
+        talk.ask("hello", json!({})).unwrap();
+    }
+    for talk in &mut silent {
+        assert_eq!(talk.answer(), None, "closed");
+    }
+    asking.ask("hello", json!({})).unwrap();
+    let mut refused = director.connect();
+    assert_eq!(refused.answer().unwrap()["error"]["data"]["code"], "too_many_clients");
+    assert_eq!(director.clients(), 4);
 }
 
 #[test]

@@ -41,16 +41,17 @@ impl Peer {
 /// One client, on its own thread.
 pub(super) struct Client<'a> {
     stream: UnixStream,
+    number: u64,
     peer: Peer,
     session: Session,
     shared: &'a Shared,
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn new(stream: UnixStream, shared: &'a Shared) -> Self {
+    pub(super) fn new(stream: UnixStream, number: u64, shared: &'a Shared) -> Self {
         let peer = Peer::of(&stream);
         let session = Session::new(shared.limits.batch, Arc::clone(&shared.held));
-        Self { stream, peer, session, shared }
+        Self { stream, number, peer, session, shared }
     }
 
     pub(super) fn serve(&mut self) {
@@ -58,7 +59,9 @@ impl<'a> Client<'a> {
         let Ok(reading) = self.stream.try_clone() else { return };
         let mut lines = Lines::new(reading, protocol::MAX_LINE, idle, line);
         loop {
-            let (id, outcome) = match lines.read() {
+            let next = lines.read();
+            self.shared.set_silent(self.number, None);
+            let (id, outcome) = match next {
                 Next::Line(line) => self.handle(&line),
                 Next::TooLong => (Value::Null, Err(Failure::too_large())),
                 Next::HalfSent => {
@@ -72,6 +75,7 @@ impl<'a> Client<'a> {
                 tracing::debug!(by = self.peer.name, pid = self.peer.pid, %error, "not answered");
                 return;
             }
+            self.shared.set_silent(self.number, Some(Instant::now()));
         }
     }
 

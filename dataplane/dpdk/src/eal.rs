@@ -70,7 +70,7 @@ impl Default for EalSettings {
             main_core: None,
             hugepages: Hugepages::Auto,
             memory_mb: 256,
-            file_prefix: format!("sluice-{}", std::process::id()),
+            file_prefix: own_prefix(),
             devices: Vec::new(),
             plugins: Vec::new(),
             args: Vec::new(),
@@ -78,6 +78,11 @@ impl Default for EalSettings {
             log_level: LogLevel::Warning,
         }
     }
+}
+
+/// A prefix that no other process has.
+fn own_prefix() -> String {
+    format!("sluice-{}", std::process::id())
 }
 
 /// DPDK is running. Everything else in this crate is made with a reference to this.
@@ -122,8 +127,14 @@ impl Eal {
         bind(&only(main_core)?).map_err(|_| core_error(main_core, &cores))?;
         let started = init(&raw);
         let restored = bind(&cores);
-        started.map_err(|errno| Error::Start { errno, args: args.join(" ") })?;
         let run_dir = run_dir();
+        started.map_err(|errno| {
+            // Another prefix may be that of a director that runs, which is why EAL refused.
+            if settings.file_prefix == own_prefix() && run_dir.ends_with(own_prefix()) {
+                let _ = std::fs::remove_dir_all(&run_dir);
+            }
+            Error::Start { errno, args: args.join(" ") }
+        })?;
         let (pools, ports) = (Mutex::default(), Mutex::default());
         let eal = Self(Arc::new(Shared { pools, ports, cores, memory, args, run_dir }));
         restored?;
@@ -236,7 +247,7 @@ fn init(args: &[CString]) -> Result<(), Errno> {
 }
 
 fn run_dir() -> PathBuf {
-    // SAFETY: EAL is running; the string is static.
+    // SAFETY: the string is static; empty when EAL did not come so far.
     let dir = unsafe { CStr::from_ptr(rte_eal_get_runtime_dir()) };
     PathBuf::from(dir.to_string_lossy().into_owned())
 }
