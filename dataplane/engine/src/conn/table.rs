@@ -64,6 +64,8 @@ struct Bucket {
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64 && size_of::<Header>() == 64);
+/// The promise of 96 bytes a connection, all told.
+const _: () = assert!(ConnTable::bytes(1 << 24) <= 96 << 24);
 
 /// The memory of a table cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The daemon's own worker between a source and a sink: `wlc` among the servers of each service.
+//! The daemon's own worker between a source and a sink.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -6,71 +6,32 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use dpdk::{Clock, Mempool, Touch, zeroed_huge};
-use engine::addr::{Addr, L4Proto, Mac};
 use engine::conn::table::ConnTable;
 use engine::flow::FlowHasher;
-use engine::forward::ForwarderKind;
 use engine::lcore::LcoreParts;
-use engine::live::LiveView;
 use engine::mailbox::{ControlEnd, mailbox};
-use engine::neigh::{HopId, HopTable};
 use engine::out::Outlet;
 use engine::owner::Peers;
-use engine::pool::{Pool, PoolServer};
-use engine::sched::maglev::Maglev;
-use engine::sched::{SchedFlags, Scheduler, SchedulerKind, Who};
-use engine::server::ServerLine;
-use engine::service::{Service, ServiceKey, ServiceTable, StrayPolicy};
-use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
+use engine::sched::Who;
 use engine::stats::{LcoreBoard, LcoreTotals, assert_laws};
 use engine::ticks::Ticks;
 use engine::worker::Worker;
 use traffic::cost::Sample;
 use traffic::sink::Sink;
-use traffic::source::Source;
+use traffic::source::{Others, Source};
 use traffic::template::Target;
 
-/// Entries that fit the table of all cases but those that need more: a director's table is sized
-/// for its worst day.
-const CAPACITY: u32 = (1 << 20) / 4 * 5;
+use crate::setup::{self, Load, Setting, TARGET};
+
 /// Milliseconds for which an entry lives that never saw more than a SYN.
-const SYN_RECV_MS: u64 = 60_000;
-pub(crate) const TARGET: Target =
-    Target { station: Mac([2, 0, 0, 0, 0x0d, 1]), vip: [192, 0, 2, 10], port: 80, ports: 1 };
-
-/// What meets the director.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
-    /// Segments of 2^n known flows in random order.
-    Hit(u32),
-    /// SYNs of new flows, of which 2^n are alive at any time.
-    New(u32),
-}
-
-/// A director and what meets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Setting {
-    pub(crate) forwarder: ForwarderKind,
-    pub(crate) load: Load,
-    /// Servers, which all services share.
-    pub(crate) servers: u16,
-    /// Services, which flows are spread over.
-    pub(crate) services: u16,
-}
-
-impl Setting {
-    /// Entries that its table has room for.
-    pub(crate) fn capacity(self) -> u32 {
-        let (Load::Hit(bits) | Load::New(bits)) = self.load;
-        CAPACITY.max((1 << bits) / 4 * 5)
-    }
-}
+pub(crate) const SYN_RECV_MS: u64 = 60_000;
 
 /// A worker, and the time it lives in.
 pub(crate) struct Director {
     worker: Worker<Source, Sink, Mempool>,
-    board: Arc<LcoreBoard>,
-    setting: Setting,
+    pub(crate) board: Arc<LcoreBoard>,
+    pub(crate) setting: Setting,
+    pub(crate) others: Others,
     clock: Clock,
     /// Milliseconds added to the clock's.
     ahead: u64,
@@ -81,8 +42,11 @@ impl Director {
     /// A director in its steady state: flows established, or as many expiring as beginning.
     pub(crate) fn new(pool: &Mempool, clock: Clock, setting: Setting) -> Result<Self> {
         let to = Target { ports: setting.services, ..TARGET };
+        let others = Others::default();
         let source = match setting.load {
-            Load::Hit(bits) => Source::of_known_flows(pool.clone(), to, bits),
+            Load::Hit(bits) | Load::Expire(bits) => {
+                Source::of_known_flows(pool.clone(), to, bits, &others)
+            }
             Load::New(_) => Source::of_new_flows(pool.clone(), to),
         };
         let (capacity, servers) = (setting.capacity(), usize::from(setting.servers));
@@ -95,14 +59,14 @@ impl Director {
             hasher: FlowHasher::new(1),
             table,
             board: Arc::clone(&board),
-            live: Arc::new(live(setting.servers)),
-            hops: Arc::new(hops(setting.servers)),
+            live: Arc::new(setup::live(setting.servers)),
+            hops: Arc::new(setup::hops(setting.servers)),
             peers: Peers::connect(1).remove(0),
             outlets: vec![Outlet::new(Sink)],
         };
-        let snapshot = Arc::new(snapshot(setting));
+        let snapshot = Arc::new(setup::snapshot(setting));
         let worker = Worker::new(parts, vec![source], pool.clone(), end, snapshot);
-        let mut director = Self { worker, board, setting, clock, ahead: 0, _mail: mail };
+        let mut director = Self { worker, board, setting, others, clock, ahead: 0, _mail: mail };
         director.settle()?;
         Ok(director)
     }
@@ -110,8 +74,18 @@ impl Director {
     /// Measures for `limit` CPU time, and checks that what should happen happened.
     pub(crate) fn run(&mut self, limit: Duration) -> Result<Sample> {
         Sample::take(limit / 10, || self.turn());
+        let (sample, seen) = self.watch(|director| Sample::take(limit, || director.turn()))?;
+        self.check_entries(&seen)?;
+        Ok(sample)
+    }
+
+    /// A measurement, of which every frame has gone the whole way, and what was counted meanwhile.
+    pub(crate) fn watch(
+        &mut self,
+        measure: impl FnOnce(&mut Self) -> Sample,
+    ) -> Result<(Sample, LcoreTotals)> {
         let before = self.board.stats.read();
-        let mut sample = Sample::take(limit, || self.turn());
+        let sample = measure(self);
         let after = self.board.stats.read();
         let seen = after.since(&before);
         assert_laws(&after);
@@ -119,16 +93,14 @@ impl Director {
         ensure!(seen.forwarded == seen.received && seen.sent == seen.received, "lost: {seen:?}");
         // A bucket pair that is full early: the table promises fewer than one in ten thousand.
         ensure!(seen.untracked <= seen.received / 10_000, "untracked: {seen:?}");
-        self.check_entries(&seen, after.entries)?;
-        sample.packets = seen.sent;
-        Ok(sample)
+        Ok((sample, seen))
     }
 
-    fn check_entries(&self, seen: &LcoreTotals, alive: u64) -> Result<()> {
-        let begun = seen.created + seen.untracked;
+    fn check_entries(&self, seen: &LcoreTotals) -> Result<()> {
+        let (alive, begun) = (self.board.stats.entries.get(), seen.created + seen.untracked);
         // A timer comes up to 128 ms late, of 60 s; and one burst is under way.
         let (flows, slack) = match self.setting.load {
-            Load::Hit(bits) => {
+            Load::Hit(bits) | Load::Expire(bits) => {
                 ensure!(seen.created + seen.ended == 0, "a known flow was none: {seen:?}");
                 (1_u64 << bits, (1 << bits) / 10_000)
             }
@@ -145,22 +117,27 @@ impl Director {
     /// One turn; gives the packets it received.
     #[inline(always)]
     fn turn(&mut self) -> u64 {
-        let received = &self.board.stats.received;
-        let before = received.get();
-        // The daemon reads the counter each turn, so that price is paid also where time is made up.
+        let (received, ahead) = (self.board.stats.received.get(), self.ahead);
+        match self.setting.load {
+            Load::Hit(_) | Load::Expire(_) => self.turn_at(|real| real.0 + ahead),
+            Load::New(bits) => self.turn_at(|_| (received * SYN_RECV_MS) >> bits),
+        }
+    }
+
+    /// One turn at a time that may follow from the clock's. The daemon reads the counter each turn,
+    /// so that price is paid also where time is made up.
+    #[inline(always)]
+    pub(crate) fn turn_at(&mut self, now: impl Fn(Ticks) -> u64) -> u64 {
+        let before = self.board.stats.received.get();
         let real = black_box(self.clock.now());
-        let now = match self.setting.load {
-            Load::Hit(_) => Ticks(real.0 + self.ahead),
-            Load::New(bits) => Ticks((before * SYN_RECV_MS) >> bits),
-        };
-        self.worker.turn(now);
+        self.worker.turn(Ticks(now(real)));
         self.board.stats.received.get() - before
     }
 
     /// Comes to the steady state.
     fn settle(&mut self) -> Result<()> {
         match self.setting.load {
-            Load::Hit(bits) => {
+            Load::Hit(bits) | Load::Expire(bits) => {
                 self.receive(2 << bits)?;
                 // Entries were armed for half-open flows. Their visits are over before it begins.
                 self.ahead = SYN_RECV_MS + 1000;
@@ -181,62 +158,9 @@ impl Director {
         }
         Ok(())
     }
-}
 
-fn server_addr(slot: u16) -> Addr {
-    let [high, low] = slot.to_be_bytes();
-    Addr::v4([198, 18, high, low])
-}
-
-fn live(servers: u16) -> LiveView {
-    let live = LiveView::new(servers.into());
-    (0..servers).for_each(|slot| live.set_weight(slot.into(), 100, 1));
-    live
-}
-
-fn hops(servers: u16) -> HopTable {
-    let hops = HopTable::new(servers.into());
-    for slot in 0..servers {
-        let [high, low] = slot.to_be_bytes();
-        hops.set(HopId(slot.into()), 0, Some(Mac([2, 0, 0, 5, high, low])));
-    }
-    hops
-}
-
-fn snapshot(setting: Setting) -> Snapshot {
-    let vip = Addr::v4(TARGET.vip);
-    let mut pool = Pool::default();
-    for slot in 0..setting.servers {
-        pool.add(PoolServer::new(slot.into(), u64::from(slot) + 1, 100, server_addr(slot), 80));
-    }
-    let fallback = Arc::new(Maglev::fallback(&pool, None));
-    let service = |id: u16| Service {
-        id,
-        key: ServiceKey { proto: L4Proto::Tcp, addr: vip, port: TARGET.port + id },
-        scheduler: Scheduler::build(SchedulerKind::Wlc, &pool, SchedFlags::default()),
-        fallback: Arc::clone(&fallback),
-        pool: pool.clone(),
-        stray: StrayPolicy::Reset,
-    };
-    let line = |slot: u16| ServerLine {
-        addr: server_addr(slot),
-        tunnel_source: Addr::v4([192, 0, 2, 2]),
-        hop: HopId(slot.into()),
-        generation: 1,
-        port: 80,
-        mtu: 1500,
-        forwarder: setting.forwarder,
-        in_use: true,
-        ..ServerLine::vacant(1)
-    };
-    Snapshot {
-        version: 1,
-        services: ServiceTable::new((0..setting.services).map(service).map(Arc::new), 1),
-        servers: (0..setting.servers).map(line).collect(),
-        ports: [PortFacts { mac: TARGET.station, mtu: 1500 }].into(),
-        locals: [Local { addr: vip, kind: LocalKind::Vip, ports: 1 }].into(),
-        neighbours: [].into(),
-        timeouts: Timeouts::default(),
-        closed_port_reset: true,
+    /// The time that it lives in when no other is made up.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now().0 + self.ahead
     }
 }

@@ -8,9 +8,9 @@ use engine::frame::{Frame, FrameVec};
 use engine::queue::{RxQueue, TxQueue};
 use traffic::cost::Sample;
 use traffic::sink::Sink;
-use traffic::source::Source;
+use traffic::source::{Others, Source};
 
-use crate::director::TARGET;
+use crate::setup::TARGET;
 
 /// What happens between source and sink; as `dpdk-testpmd` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct Floor {
 impl Floor {
     /// On known flows; there is no state that could know them.
     pub(crate) fn new(pool: &Mempool, swap: Swap) -> Self {
-        let source = Source::of_known_flows(pool.clone(), TARGET, 10);
+        let source = Source::of_known_flows(pool.clone(), TARGET, 10, &Others::default());
         Self { swap, source, frames: FrameVec::new() }
     }
 

@@ -12,36 +12,51 @@
 //! ```
 
 mod bar;
-mod case;
 mod director;
+mod expiry;
 mod floor;
+mod group;
+mod matrix;
+mod readiness;
 mod report;
+mod setup;
 mod testpmd;
 
+use std::fs;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Parser;
 use dpdk::{Clock, Eal, EalSettings, Hugepages, LogLevel, Memory, Mempool, PoolSize, Socket};
 use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use crate::case::{Case, Place};
+use crate::group::{Figures, Place};
+use crate::readiness::Readiness;
+use crate::report::Row;
 
 /// Cycles per packet (CPU time × TSC rate ÷ packets) of the director's worker, in process.
 ///
 /// Cases: FORWARDER-v4-LOAD and, where it matters, -FLOWS -SERVERS -SERVICES, as in
-/// dr-v4-hit-1k-10kservices (hit: segments of known flows in random order; new: SYNs of new flows,
-/// of which 1 M or FLOWS are alive, so that as many expire), FLOWS of 32 1k 64k 1M 16M, SERVERS of
-/// 3servers 100servers 1000servers (else 8), SERVICES 10kservices (else 1). Without --only, those
-/// that have a bar. Besides the floors source-sink, macswap, 5tswap on the same queues, and
-/// dpdk-testpmd's own. Each round runs every case once, so that noise falls on all alike.
+/// dr-v4-hit-1k-10kservices. LOAD: hit, segments of FLOWS known flows in random order; new, SYNs of
+/// new flows, of which 1 M or FLOWS are alive, so that as many expire; expire, hits of FLOWS known
+/// flows while others come due at a million per second of CPU time. FLOWS: 1 1k 64k 1M 16M. SERVERS:
+/// 3servers 100servers 1000servers (else 8). SERVICES: 10kservices (else 1; not with 1000servers).
+/// Without --only, those that have a bar. Besides the floors source-sink, macswap, 5tswap on the
+/// same queues, dpdk-testpmd's own, and table-16M: when a table for so many connections is ready.
+///
+/// Each case has a process of its own, in which rounds of the floor, of the case that its bar
+/// compares it with and of itself follow each other: noise falls on all alike, ratios are made round
+/// by round, and no more tables exist than one comparison needs.
 #[derive(Parser)]
 #[command(name = "bench-dataplane")]
 struct Args {
-    /// Only cases whose name is one of these words, or contains one that is no case's name (beside
-    /// 5tswap, which ratios need).
+    /// Only cases whose name is one of these words, or contains one that is no case's name.
     #[arg(long, value_name = "PATTERN,…", value_delimiter = ',')]
     only: Vec<String>,
     /// CPU seconds per case and run.
@@ -59,12 +74,80 @@ struct Args {
     /// Plain memory. Slower, and not comparable.
     #[arg(long)]
     no_huge: bool,
+    /// Measure this group and say what came of it to the parent.
+    #[arg(long, hide = true)]
+    group: Option<String>,
 }
+
+/// What the process of a group says.
+#[derive(Serialize, Deserialize)]
+enum Said {
+    Figures(Vec<Figures>, Value),
+    Table(Readiness),
+}
+
+/// Bytes that must be left over when tables were made.
+const RESERVE: u64 = 512 << 20;
 
 fn main() -> Result<()> {
     let args = Args::parse();
     if !(0.001..=60.0).contains(&args.seconds) || args.runs == 0 {
         bail!("--seconds wants 0.001 to 60, --runs at least 1");
+    }
+    if let Some(group) = &args.group {
+        prctl::set_pdeathsig(Signal::SIGTERM).context("set_pdeathsig")?;
+        println!("{}", serde_json::to_string(&measure(&args, group)?)?);
+        return Ok(());
+    }
+    let groups = matrix::groups(&args.only)?;
+    if !args.json {
+        report::head();
+    }
+    for (group, bytes) in groups {
+        if has_room(bytes) {
+            print(ask(&args, &group).with_context(|| group.clone())?, &args);
+        } else {
+            eprintln!("{group}: skipped, no memory for tables of {} MB", bytes >> 20);
+        }
+    }
+    Ok(())
+}
+
+/// Lets a process of its own measure a group.
+fn ask(args: &Args, group: &str) -> Result<Said> {
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args(["--group", group, "--seconds", &args.seconds.to_string()]);
+    child.args(["--runs", &args.runs.to_string()]);
+    child.args(args.core.iter().flat_map(|core| ["--core".to_owned(), core.to_string()]));
+    child.args(args.no_huge.then_some("--no-huge"));
+    let output = child.stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{}", output.status);
+    // DPDK may have said something before.
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(serde_json::from_str(said.lines().last().unwrap_or_default())?)
+}
+
+fn print(said: Said, args: &Args) {
+    match said {
+        Said::Figures(all, config) => {
+            let wanted = |figures: &Figures| {
+                let name = &figures.case;
+                args.only.is_empty() || args.only.iter().any(|word| name.contains(word.as_str()))
+            };
+            let wanted = all.into_iter().filter(wanted);
+            wanted.for_each(|figures| Row::new(figures, &config).print(args.json));
+        }
+        Said::Table(readiness) if args.json => {
+            println!("{}", serde_json::to_string(&readiness).expect("numbers and strings"));
+        }
+        Said::Table(readiness) => println!("{}", readiness.line()),
+    }
+}
+
+/// Measures a group, in this process.
+fn measure(args: &Args, group: &str) -> Result<Said> {
+    if group == matrix::TABLE {
+        return readiness::measure().map(Said::Table);
     }
     let (main_core, last) = cores()?;
     let core = args.core.unwrap_or(last);
@@ -87,30 +170,22 @@ fn main() -> Result<()> {
         "dpdk": eal.version(), "tsc_hz": place.clock.hz(), "core": core,
         "runs": args.runs, "seconds": args.seconds,
     });
-    let work = move || measure(&place, &args).map(|results| (results, args.json));
+    let (group, limit, runs) = (group.to_owned(), Duration::from_secs_f64(args.seconds), args.runs);
+    let work = move || group::measure(&place, &group, limit, runs);
     let lcore = dpdk::spawn_lcore(&eal, core, "bench", work)?;
-    let (results, json) = lcore.join().map_err(|_| anyhow!("the lcore panicked"))??;
-    report::print(&report::rows(results, &config), json);
-    Ok(())
+    let figures = lcore.join().map_err(|_| anyhow!("the lcore panicked"))??;
+    Ok(Said::Figures(figures, config))
 }
 
-/// Name, cycles per packet of each run, packets of all.
-type Results = Vec<(String, Vec<f64>, u64)>;
-
-fn measure(place: &Place, args: &Args) -> Result<Results> {
-    let limit = Duration::from_secs_f64(args.seconds);
-    let mut testpmd = case::testpmd(place, &args.only)?;
-    let mut cases: Vec<Case> = case::all(place, &args.only, testpmd.is_some())?;
-    let mut results: Results = cases.iter().map(|c| (c.name.clone(), Vec::new(), 0)).collect();
-    for round in 1..=args.runs {
-        eprintln!("round {round} of {}", args.runs);
-        for (case, (name, cycles, packets)) in cases.iter_mut().zip(&mut results) {
-            let sample = case.run(limit, testpmd.as_mut()).with_context(|| name.clone())?;
-            cycles.push(sample.cycles(place.clock.hz()));
-            *packets += sample.packets;
-        }
-    }
-    Ok(results)
+/// Whether there is memory for tables: reserved pages, or what the kernel can give.
+fn has_room(bytes: usize) -> bool {
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = |name: &str| -> u64 {
+        let line = info.lines().find_map(|l| l.strip_prefix(name));
+        line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse().ok()).unwrap_or(0)
+    };
+    let huge = field("HugePages_Free:").saturating_sub(field("HugePages_Rsvd:")) * (2 << 20);
+    huge >= bytes as u64 || field("MemAvailable:") * 1024 >= bytes as u64 + RESERVE
 }
 
 /// The first and the last core that this process may use.

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use traffic::cost::Sample;
 use traffic::template::{LEN, Template};
 
-use crate::director::TARGET;
+use crate::setup::TARGET;
 
 const PROMPT: &str = "testpmd> ";
 /// Longest time for any answer.
