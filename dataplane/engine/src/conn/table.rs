@@ -17,7 +17,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::entry::Conn;
-use super::wheel::{SLOTS, Wheel};
+use super::wheel::{CHAINS, SLOTS, Wheel};
 use crate::cpu::{self, Lanes, prefetch};
 use crate::flow::{Family, FlowHash, FlowKey};
 use crate::ticks::Ticks;
@@ -27,14 +27,14 @@ pub type ConnId = u32;
 
 const MAGIC: u64 = u64::from_be_bytes(*b"sluiceCT");
 /// Version of the layout of header, heads, buckets and entries.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 /// Top bit of an index in a bucket: the entry's other direction (NAT).
 const DIRECTION: u32 = 1 << 31;
 const WAYS: usize = 8;
 /// Entries per bucket when the table is full.
 const LOAD: usize = 3;
-/// Ended entries that are released together, each with its bucket on the way.
-const ENDED: usize = 16;
+/// Ended entries that are released together, each with its bucket on the way: a turn's worth.
+const ENDED: usize = 64;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
@@ -92,7 +92,7 @@ impl ConnTable {
     #[must_use]
     pub const fn bytes(capacity: u32) -> usize {
         size_of::<Header>()
-            + SLOTS * size_of::<u32>()
+            + SLOTS * CHAINS * size_of::<u32>()
             + Self::buckets(capacity) * size_of::<Bucket>()
             + (capacity as usize + 1) * size_of::<Conn>()
     }
@@ -112,7 +112,7 @@ impl ConnTable {
         }
         let n_buckets = Self::buckets(capacity);
         let (header, rest) = memory.split_at_mut(size_of::<Header>());
-        let (heads, rest) = rest.split_at_mut(SLOTS * size_of::<u32>());
+        let (heads, rest) = rest.split_at_mut(SLOTS * CHAINS * size_of::<u32>());
         let (buckets, entries) = rest.split_at_mut(n_buckets * size_of::<Bucket>());
         let header = Header::mut_from_bytes(header).map_err(|_| LayoutError::Memory)?;
         let heads = <[u32]>::mut_from_bytes(heads).map_err(|_| LayoutError::Memory)?;
@@ -262,7 +262,7 @@ impl ConnTable {
         let mut ended = [(0, FlowHash::default()); ENDED];
         let (mut visited, mut count) = (0, 0);
         while visited < budget {
-            let Some(id) = self.wheel().next_due(now) else { break };
+            let Some(id) = self.wheel().next_due(now, visited) else { break };
             visited += 1;
             match judge(&self.entries[id as usize]) {
                 Fate::Until(due) => self.wheel().arm(id, due),
@@ -319,17 +319,25 @@ impl ConnTable {
     }
 
     /// Frees an entry that is in no wheel slot.
+    #[inline(always)]
     fn release(&mut self, id: ConnId, hash: FlowHash) {
-        let (first, second) = (self.first(hash), self.second(hash));
+        let first = self.first(hash);
         if !self.buckets[first].clear(id) {
-            let found = self.buckets[second].clear(id);
-            debug_assert!(found, "the hash of a removed connection is not its own");
-            self.buckets[first].overflow -= 1;
+            self.clear_second(id, hash);
         }
         self.entries[id as usize] = Conn::FREE;
         self.entries[id as usize].wheel_next = self.header.free;
         self.header.free = id;
         self.header.live -= 1;
+    }
+
+    /// Takes an entry that overflowed out of its second bucket: one in hundreds.
+    #[cold]
+    fn clear_second(&mut self, id: ConnId, hash: FlowHash) {
+        let (first, second) = (self.first(hash), self.second(hash));
+        let found = self.buckets[second].clear(id);
+        debug_assert!(found, "the hash of a removed connection is not its own");
+        self.buckets[first].overflow -= 1;
     }
 
     #[inline(always)]
