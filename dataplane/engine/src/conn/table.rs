@@ -14,6 +14,7 @@
 //! carries a layout version, so that a later process can take the memory over. Entries come from a
 //! bump counter first, so a fresh table touches no memory that it does not use.
 
+use arrayvec::ArrayVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::entry::Conn;
@@ -259,8 +260,9 @@ impl ConnTable {
         budget: usize,
         mut judge: impl FnMut(&Conn) -> Fate,
     ) -> usize {
-        let mut ended = [(0, FlowHash::default()); ENDED];
-        let (mut visited, mut count) = (0, 0);
+        // Not an array: to fill it would cost every turn a hundred instructions.
+        let mut ended = ArrayVec::<_, ENDED>::new();
+        let mut visited = 0;
         while visited < budget {
             let Some(id) = self.wheel().next_due(now, visited) else { break };
             visited += 1;
@@ -268,16 +270,14 @@ impl ConnTable {
                 Fate::Until(due) => self.wheel().arm(id, due),
                 Fate::End(hash) => {
                     self.prefetch_bucket(self.home(hash));
-                    ended[count] = (id, hash);
-                    count += 1;
+                    ended.push((id, hash));
                 }
             }
-            if count == ENDED {
-                ended.iter().for_each(|(id, hash)| self.release(*id, *hash));
-                count = 0;
+            if ended.is_full() {
+                ended.drain(..).for_each(|(id, hash)| self.release(id, hash));
             }
         }
-        ended[..count].iter().for_each(|(id, hash)| self.release(*id, *hash));
+        ended.drain(..).for_each(|(id, hash)| self.release(id, hash));
         visited
     }
 
