@@ -262,7 +262,7 @@ pub(crate) mod tests {
             for sizes in [Sizes::fixed(smallest(proto)), Sizes::fixed(333), Sizes::imix(proto)] {
                 let writer = Writer::new(wire(proto, sizes));
                 for n in 0..200 {
-                    let segment = Segment { flow: n * 77_777_777, seq: n % 4 };
+                    let segment = Segment { flow: 77_777_777_u32.wrapping_mul(n), seq: n % 4 };
                     let bytes = frame(&writer, segment, 123_456_789_012 + u64::from(n));
                     let quad = |n: usize| [n, n + 1, n + 2, n + 3].map(|n| bytes[n]);
                     let len = u16::try_from(bytes.len() - L4).expect("short");

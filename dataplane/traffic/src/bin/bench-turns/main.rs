@@ -27,7 +27,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::json;
 use traffic::cost::{Sample, cpu_time};
-use traffic::source::Source;
+use traffic::source::{Others, Source};
 
 use crate::director::{Director, HALF_OPEN_MS, People, Seed, TARGET};
 
@@ -131,7 +131,7 @@ fn on_lcore(
 /// A million connections, those of the first port established.
 fn settled(seed: Seed, pool: &Mempool, clock: Clock, bits: u32) -> Result<Director> {
     let sources = [
-        Source::of_known_flows(pool.clone(), TARGET, bits),
+        Source::of_known_flows(pool.clone(), TARGET, bits, &Others::default()),
         Source::of_new_flows(pool.clone(), TARGET),
     ];
     let mut director = Director::new(seed, pool, clock, sources)?;
