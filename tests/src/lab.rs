@@ -1,5 +1,6 @@
 //! The lab of `scripts/lab` as a guard, with a capture running on the director's port.
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -23,29 +24,46 @@ const CAPTURED: &str = "arp or icmp or (tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst
 
 /// Runs one story in a fresh lab. An error of the story fails the test, logs and capture stay.
 ///
-/// Without root the test is skipped with a message; with `CI=true` that is a failure.
+/// Skipped where [`is_possible`] says so.
 pub fn story(run: impl FnOnce(&Lab) -> anyhow::Result<()>) {
-    if !nix::unistd::geteuid().is_root() {
-        assert!(std::env::var_os("CI").is_none(), "lab tests need root");
-        eprintln!("skipped: the lab needs root");
+    if !is_possible() {
         return;
     }
-    let lab = Lab::up().expect("a lab");
+    let mut lab = turn().and_then(Lab::up).expect("a lab");
+    lab.capture = Some(lab.start_capture().expect("a capture"));
     if let Err(error) = run(&lab) {
         panic!("{error:?}"); // Lab::drop sees the panic and keeps the logs
     }
 }
 
-impl Lab {
-    fn up() -> anyhow::Result<Self> {
-        let turn = File::create(std::env::temp_dir().join("sluice-lab.lock"))?;
+/// Whether a lab can be: without root a test is skipped with a message; with `CI=true` it fails.
+pub fn is_possible() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    assert!(root || std::env::var_os("CI").is_none(), "lab tests need root");
+    if !root {
+        eprintln!("skipped: the lab needs root");
+    }
+    root
+}
+
+/// Waits until no other lab is up that takes turns, and keeps others waiting.
+pub fn turn() -> anyhow::Result<File> {
+    let turn = File::create(std::env::temp_dir().join("sluice-lab.lock"))?;
+    if turn.try_lock().is_err() {
+        eprintln!("waiting for another lab to end");
         turn.lock().context("waiting for other labs")?;
+    }
+    Ok(turn)
+}
+
+impl Lab {
+    /// A fresh lab without a capture, removed when it leaves scope, also when it came up by half.
+    pub fn up(turn: File) -> anyhow::Result<Self> {
         remove_stale()?;
         let name = format!("t{}", std::process::id());
-        output(&mut script("up", &name))?;
         let state = output(script("status", &name).arg("--state"))?.trim().into();
-        let mut lab = Self { name, state, capture: None, _turn: turn };
-        lab.capture = Some(lab.start_capture()?);
+        let lab = Self { name, state, capture: None, _turn: turn };
+        output(&mut script("up", &lab.name))?;
         Ok(lab)
     }
 
@@ -60,6 +78,13 @@ impl Lab {
         let namespace = format!("{}-{member}", self.name);
         command.args(["netns", "exec", &namespace]).arg(program.as_ref());
         command
+    }
+
+    /// The processes of a member.
+    pub fn pids(&self, member: &str) -> anyhow::Result<Vec<u32>> {
+        let mut ip = Command::new("ip");
+        let pids = output(ip.args(["netns", "pids", &format!("{}-{member}", self.name)]))?;
+        Ok(pids.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
     }
 
     fn start_capture(&self) -> anyhow::Result<Child> {
@@ -109,6 +134,7 @@ fn script(verb: &str, name: &str) -> Command {
     let mut command = Command::new(root().join("scripts/lab"));
     let programs = program("lab-decap");
     command.env("SLUICE_BIN", programs.parent().expect("a directory of programs"));
-    command.args([verb, "--name", name]).stdin(Stdio::null());
+    // A group of its own: Ctrl-C must not strike it half-way.
+    command.args([verb, "--name", name]).stdin(Stdio::null()).process_group(0);
     command
 }

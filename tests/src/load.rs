@@ -3,7 +3,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::ops::AddAssign;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 
 use crate::daemon::pid;
@@ -78,12 +78,56 @@ impl Drop for Wrk {
 
 /// wrk for some seconds, 20 connections; `close` asks for a new connection for each request.
 pub fn wrk(lab: &Lab, client: &str, url: &str, seconds: u32, close: bool) -> anyhow::Result<Tally> {
+    Ok(pace(lab, client, url, seconds, close)?.tally)
+}
+
+/// What wrk measured beside a tally.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Answered and failed.
+    pub tally: Tally,
+    /// Answered requests per second.
+    pub per_second: f64,
+    /// Half of the answers took no longer, in microseconds.
+    pub p50_us: f64,
+    /// 99 of 100 answers took no longer, in microseconds.
+    pub p99_us: f64,
+}
+
+/// The same load as [`wrk`], with the times it took.
+pub fn pace(lab: &Lab, client: &str, url: &str, seconds: u32, close: bool) -> anyhow::Result<Pace> {
     let mut wrk = lab.command(client, "wrk");
-    wrk.args(["-t1", "-c20", &format!("-d{seconds}s"), url]);
+    wrk.args(["-t1", "-c20", "--latency", &format!("-d{seconds}s"), url]);
     if close {
         wrk.args(["-H", "Connection: close"]);
     }
-    parse_wrk(&output(&mut wrk)?)
+    parse_pace(&output(&mut wrk)?)
+}
+
+fn parse_pace(report: &str) -> anyhow::Result<Pace> {
+    let value = |name: &str| {
+        let found = report.lines().find_map(|l| l.trim().strip_prefix(name));
+        found.map(str::trim).with_context(|| format!("no {name} in wrk's report:\n{report}"))
+    };
+    Ok(Pace {
+        tally: parse_wrk(report)?,
+        per_second: value("Requests/sec:")?.parse()?,
+        p50_us: microseconds(value("50%")?)?,
+        p99_us: microseconds(value("99%")?)?,
+    })
+}
+
+/// A time as wrk writes it: `847.00us`, `1.84ms`, `2.00s`, `1.00m`.
+fn microseconds(text: &str) -> anyhow::Result<f64> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let scale = match unit {
+        "us" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        "m" => 60e6,
+        _ => bail!("no time: {text}"),
+    };
+    Ok(text.trim_end_matches(unit).parse::<f64>()? * scale)
 }
 
 /// Connections that a client holds open.
@@ -138,7 +182,7 @@ pub fn open_at_server(lab: &Lab, server: u8) -> anyhow::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, parse_wrk};
+    use super::{Tally, parse_pace, parse_wrk};
 
     #[test]
     fn a_report_with_errors_counts_them() {
@@ -147,5 +191,16 @@ mod tests {
         assert_eq!(parse_wrk(report).unwrap(), Tally { requests: 1200, failed: 7 });
         assert_eq!(parse_wrk("  9 requests in 3.00s\n").unwrap().failed, 0);
         assert!(parse_wrk("unable to connect").is_err());
+    }
+    #[test]
+    fn a_pace_is_read_in_microseconds() {
+        let report = "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
+             Latency   532.78us  450.29us   9.51ms   97.14%\n  Latency Distribution\n     \
+             50%  474.00us\n     75%  510.00us\n     90%  1.00ms\n     99%    1.84ms\n  \
+             62817 requests in 2.04s, 12.94MB read\nRequests/sec:  30853.20\n";
+        let pace = parse_pace(report).unwrap();
+        assert_eq!((pace.p50_us, pace.p99_us, pace.per_second), (474.0, 1840.0, 30853.2));
+        assert_eq!(pace.tally, Tally { requests: 62817, failed: 0 });
+        assert!(parse_pace("  9 requests in 3.00s\n").is_err());
     }
 }
