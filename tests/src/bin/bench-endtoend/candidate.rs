@@ -22,8 +22,8 @@ pub(crate) enum Candidate {
     NginxStream,
     /// On the other device that a veth can have.
     SluiceDrXdp,
-    /// With an lcore that sleeps when idle.
-    SluiceDrSleep,
+    /// With an lcore that only yields when idle, a virtual device's default.
+    SluiceDrYield,
 }
 
 /// The address that proxies listen at; with Sluice it is the director's own.
@@ -36,7 +36,7 @@ impl Candidate {
         Self::Haproxy,
         Self::NginxStream,
         Self::SluiceDrXdp,
-        Self::SluiceDrSleep,
+        Self::SluiceDrYield,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -46,13 +46,13 @@ impl Candidate {
             Self::Haproxy => "haproxy",
             Self::NginxStream => "nginx-stream",
             Self::SluiceDrXdp => "sluice-dr-xdp",
-            Self::SluiceDrSleep => "sluice-dr-sleep",
+            Self::SluiceDrYield => "sluice-dr-yield",
         }
     }
 
     /// Whether it is measured only when it is named.
     pub(crate) const fn is_extra(self) -> bool {
-        matches!(self, Self::SluiceDrXdp | Self::SluiceDrSleep)
+        matches!(self, Self::SluiceDrXdp | Self::SluiceDrYield)
     }
 
     pub(crate) const fn is_sluice(self) -> bool {
@@ -145,8 +145,9 @@ impl Director {
             _ => "net_af_packet0,iface=eth0",
         };
         let forward = if candidate == Candidate::SluiceIpip { "tunnel" } else { "dr" };
-        let idle = if candidate == Candidate::SluiceDrSleep { "idle = \"sleep\"\n" } else { "" };
-        let port = format!("device = \"{device}\"\naddresses = [\"{OWN}/24\"]\n{idle}");
+        let idle = if candidate == Candidate::SluiceDrYield { "yield" } else { "sleep" };
+        let port =
+            format!("device = \"{device}\"\naddresses = [\"{OWN}/24\"]\nidle = \"{idle}\"\n");
         let service = format!(
             "[[service]]\nname = \"web\"\nlisten = \"tcp {}:80\"\nscheduler = \"rr\"\n\
              forward = \"{forward}\"\nservers = [{{ address = \"192.0.2.11\" }}, \

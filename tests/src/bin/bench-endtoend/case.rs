@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(names(&["sluice-dr/100B"]), ["sluice-dr/100B"]);
         assert_eq!(names(&["dr/100B"]), ["sluice-dr/100B", "sluice-dr/100B-new"]);
         assert_eq!(names(&["haproxy/100KB-tso", "ipip/100B-"]).len(), 2);
-        assert_eq!(names(&["sluice-dr-sleep"]).len(), 4);
+        assert_eq!(names(&["sluice-dr-yield"]).len(), 4);
         assert_eq!(names(&["nobody"]), [""; 0]);
     }
 }

@@ -1,7 +1,6 @@
 //! CPU time, in seconds.
 
 use std::ops::Sub;
-use std::path::Path;
 use std::time::Instant;
 
 use ::tests::daemon::Daemon;
@@ -109,19 +108,16 @@ fn threads(pids: &[u32], wanted: impl Fn(&str) -> bool) -> Result<f64> {
         let tasks = format!("/proc/{pid}/task");
         for task in std::fs::read_dir(&tasks).with_context(|| tasks.clone())? {
             let task = task?.path();
-            if wanted(read(&task, "comm")?.trim()) {
-                let stat = read(&task, "schedstat")?;
+            let read = |name: &str| std::fs::read_to_string(task.join(name));
+            // A thread may end meanwhile: sluiced has one for each client of its socket.
+            let (Ok(name), Ok(stat)) = (read("comm"), read("schedstat")) else { continue };
+            if wanted(name.trim()) {
                 let first = stat.split_whitespace().next().context("an empty schedstat")?;
                 nanoseconds += first.parse::<f64>()?;
             }
         }
     }
     Ok(nanoseconds / 1e9)
-}
-
-fn read(directory: &Path, name: &str) -> Result<String> {
-    let path = directory.join(name);
-    std::fs::read_to_string(&path).with_context(|| path.display().to_string())
 }
 
 fn softirq_threads() -> Result<Vec<u32>> {
@@ -161,13 +157,27 @@ mod tests {
     }
 
     #[test]
-    fn own_cpu_time_grows() {
+    fn threads_that_end_meanwhile_do_no_harm() {
         let own = [std::process::id()];
-        let before = Reading::of(&own).expect("a reading");
+        let short = std::thread::spawn(|| {
+            (0..2000).for_each(|_| std::thread::spawn(|| ()).join().expect("a short thread"));
+        });
+        while !short.is_finished() {
+            Reading::of(&own).expect("a reading");
+        }
+        assert!(Reading::of(&[u32::MAX]).is_err(), "a process that is gone is an error");
+    }
+
+    #[test]
+    fn own_cpu_time_grows() {
+        // Of this thread alone: other tests' threads end in the middle.
+        let own = std::fs::read_to_string("/proc/thread-self/comm").expect("a name");
+        let reading = || threads(&[std::process::id()], |name| name == own.trim()).expect("a sum");
+        let before = reading();
         let end = Instant::now() + Duration::from_millis(50);
         while Instant::now() < end {}
-        assert!(Reading::of(&own).expect("a reading").since(&before) > 0.001);
-        let of_nobody = threads(&own, |name| name == "no such thread").expect("a sum");
+        assert!(reading() - before > 0.001);
+        let of_nobody = threads(&[std::process::id()], |name| name == "nobody").expect("a sum");
         assert!(of_nobody.abs() < f64::EPSILON);
     }
 }
