@@ -116,6 +116,7 @@ impl Collector {
                 );
             }
         }
+        lives.iter().for_each(|live| live.publish());
     }
 
     /// ActiveConn and InActConn of a slot over all lcores.

@@ -58,8 +58,6 @@ pub struct Lcore<T: TxQueue> {
     pub(crate) events: Producer<Event>,
     /// By service: the state of its scheduler.
     pub(crate) cursors: Box<[Cursor]>,
-    /// By service: when a flow found no room last. Flows without entries may live since then.
-    pub(crate) refused: Box<[Option<Ticks>]>,
     /// The burst consists of packets that waited for a next hop, and were looked up before.
     pub(crate) replaying: bool,
     /// Packets wait for a next hop that the present burst must not overtake.
@@ -82,7 +80,6 @@ impl<T: TxQueue> Lcore<T> {
             limits: Limits::default(),
             events,
             cursors: vec![Cursor::default(); services].into(),
-            refused: vec![None; services].into(),
             replaying: false,
             has_lines: false,
         }
@@ -106,13 +103,13 @@ impl<T: TxQueue> Lcore<T> {
     pub(crate) fn end(&mut self, id: ConnId, snap: &Snapshot) {
         let conn = *self.table.get(id);
         let hash = self.hasher.hash(&conn.key, conn.family());
-        uncount(&self.board, snap, &conn);
+        uncount(&self.board, snap, self.who, &conn);
         self.table.remove(id, hash);
     }
 
     /// Visits up to `budget` connections whose time may have come. Returns how many.
     pub(crate) fn expire(&mut self, snap: &Snapshot, now: Ticks, budget: usize) -> usize {
-        let (board, hasher) = (&self.board, &self.hasher);
+        let (board, hasher, who) = (&self.board, &self.hasher, self.who);
         let mut ended = 0;
         let visited = self.table.expire(now, budget, |conn| {
             let due = due(conn, snap, now);
@@ -121,7 +118,7 @@ impl<T: TxQueue> Lcore<T> {
                 return Fate::Until(due);
             }
             ended += 1;
-            uncount(board, snap, conn);
+            uncount(board, snap, who, conn);
             Fate::End(hasher.hash(&conn.key, conn.family()))
         });
         if visited > 0 {
@@ -143,15 +140,23 @@ pub(crate) const fn shares(state: ConnState, by: i32) -> (i32, i32) {
     if state.is_active() { (by, 0) } else { (0, by) }
 }
 
-fn uncount(board: &LcoreBoard, snap: &Snapshot, conn: &Conn) {
-    board.stats.ended.add(1);
-    if let Some(line) = snap.servers.get(conn.server as usize) {
-        let (active, inactive) = shares(conn.state(), -1);
-        board.servers[conn.server as usize].change(
-            conn.generation,
-            line.generation,
-            active,
-            inactive,
-        );
+/// Changes what an lcore counts for a connection's server, and tells the service's scheduler.
+#[inline(always)]
+pub(crate) fn count(
+    board: &LcoreBoard,
+    snap: &Snapshot,
+    who: Who,
+    conn: &Conn,
+    (active, inactive): (i32, i32),
+) {
+    let slot = conn.server;
+    if let Some(line) = snap.servers.get(slot as usize) {
+        board.servers[slot as usize].change(conn.generation, line.generation, active, inactive);
+        snap.services.changed(conn.service, slot, who.lcore);
     }
+}
+
+fn uncount(board: &LcoreBoard, snap: &Snapshot, who: Who, conn: &Conn) {
+    board.stats.ended.add(1);
+    count(board, snap, who, conn, shares(conn.state(), -1));
 }

@@ -4,9 +4,12 @@
 //! lcore for new connections only. It holds the counts of the *other* lcores; the lcore adds its
 //! own exact counts at the time of the choice. So a director with one lcore sees exact numbers, and
 //! one with many sees its own picks at once and the others' at most a millisecond late.
+//!
+//! Schedulers that keep something computed from it look at its version, and compute anew when that
+//! has moved.
 
 use crate::stats::{ConnCounts, LcoreBoard};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, own};
 
 /// One server slot as the control thread sees it for one lcore.
 #[derive(Debug, Default)]
@@ -20,35 +23,49 @@ pub struct LiveSlot {
 
 /// Director-wide loads for one lcore, by server slot. Written by the control thread only.
 #[derive(Debug)]
-pub struct LiveView(Box<[LiveSlot]>);
+pub struct LiveView {
+    slots: Box<[LiveSlot]>,
+    version: AtomicU64,
+}
 
 impl LiveView {
-    /// A view of `max_servers` slots, none of them eligible.
+    /// A view of `max_servers` slots, none of them eligible. Its version is 1.
     #[must_use]
     pub fn new(max_servers: usize) -> Self {
-        Self((0..max_servers).map(|_| LiveSlot::default()).collect())
+        let slots = (0..max_servers).map(|_| LiveSlot::default()).collect();
+        Self { slots, version: AtomicU64::new(1) }
     }
 
-    /// Sets the other lcores' counts of a slot. Control thread only.
+    /// Sets the other lcores' counts of a slot; they are used from the next
+    /// [`LiveView::publish`] on. Control thread only.
     pub fn set_others(&self, slot: u32, counts: ConnCounts) {
-        let s = &self.0[slot as usize];
+        let s = &self.slots[slot as usize];
         s.others_active.store(counts.active, Ordering::Relaxed);
         s.others_inactive.store(counts.inactive, Ordering::Relaxed);
     }
 
     /// Sets a slot's effective weight (0: not eligible) and the generation that own counts must
-    /// have. Control thread only.
+    /// have, at once. Control thread only.
     pub fn set_weight(&self, slot: u32, weight: u32, generation: u16) {
-        let s = &self.0[slot as usize];
-        s.generation.store(u32::from(generation), Ordering::Relaxed);
-        s.weight.store(weight, Ordering::Relaxed);
+        let s = &self.slots[slot as usize];
+        let old = (own!(s.weight), own!(s.generation));
+        if old != (weight, u32::from(generation)) {
+            s.generation.store(u32::from(generation), Ordering::Relaxed);
+            s.weight.store(weight, Ordering::Relaxed);
+            self.publish();
+        }
+    }
+
+    /// Moves the version: what was set before is used by picks from now on. Control thread only.
+    pub fn publish(&self) {
+        self.version.store(own!(self.version) + 1, Ordering::Release);
     }
 
     /// The effective weight; 0 means that the server must not be picked.
     #[inline(always)]
     #[must_use]
     pub fn weight(&self, slot: u32) -> u32 {
-        self.0[slot as usize].weight.load(Ordering::Relaxed)
+        self.slots[slot as usize].weight.load(Ordering::Relaxed)
     }
 }
 
@@ -74,6 +91,33 @@ impl<'a> LoadView<'a> {
         self.live.weight(slot)
     }
 
+    /// Moves whenever weights or others' counts have.
+    #[inline(always)]
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.live.version.load(Ordering::Acquire)
+    }
+
+    /// The other lcores' counts of a server at the control thread's last look, and the generation
+    /// that own counts must have.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "generations are stored from u16")]
+    pub fn others(&self, slot: u32) -> (ConnCounts, u16) {
+        let s = &self.live.slots[slot as usize];
+        let counts = ConnCounts {
+            active: s.others_active.load(Ordering::Relaxed),
+            inactive: s.others_inactive.load(Ordering::Relaxed),
+        };
+        (counts, s.generation.load(Ordering::Relaxed) as u16)
+    }
+
+    /// This lcore's own counts of a server in a generation.
+    #[inline(always)]
+    #[must_use]
+    pub fn own(&self, slot: u32, generation: u16) -> ConnCounts {
+        self.own.servers[slot as usize].counts(generation)
+    }
+
     /// LVS's cost of a server: an active connection counts as much as 256 inactive ones.
     #[inline(always)]
     #[must_use]
@@ -85,17 +129,12 @@ impl<'a> LoadView<'a> {
     /// ActiveConn and InActConn of a server over the whole director.
     #[inline(always)]
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "generations are stored from u16")]
     pub fn counts(&self, slot: u32) -> Loads {
-        let s = &self.live.0[slot as usize];
-        let generation = s.generation.load(Ordering::Relaxed) as u16;
-        let own = self.own.servers[slot as usize].counts(generation);
-        let sum = |others: &AtomicU32, own: u32| {
-            u64::from(others.load(Ordering::Relaxed)) + u64::from(own)
-        };
+        let (others, generation) = self.others(slot);
+        let own = self.own(slot, generation);
         Loads {
-            active: sum(&s.others_active, own.active),
-            inactive: sum(&s.others_inactive, own.inactive),
+            active: u64::from(others.active) + u64::from(own.active),
+            inactive: u64::from(others.inactive) + u64::from(own.inactive),
         }
     }
 }

@@ -166,12 +166,31 @@ fn fast<F: Frame>(frame: &F, port: &PortFacts, into: &mut Parsed) -> Option<()> 
 ///
 /// # Errors
 /// [`DropReason::BadSource`], [`DropReason::ZeroPort`] or [`DropReason::BadHeader`].
+#[inline(always)]
 pub fn begins<F: Frame>(frame: &F, at: &Parsed) -> Result<(), DropReason> {
+    if plain_tcp(frame, at) == Some(true) { Ok(()) } else { judge_newcomer(frame.bytes(), at) }
+}
+
+/// Whether it is TCP over IPv4 without options that may begin; if not, the rules say why.
+#[inline(always)]
+fn plain_tcp<F: Frame>(frame: &F, at: &Parsed) -> Option<bool> {
+    let h = frame.head::<54>()?;
+    let quad = |at: usize| [h[at], h[at + 1], h[at + 2], h[at + 3]];
+    let len = usize::from(h[46] >> 4) * 4;
+    let whole = len >= tcp::LEN && ipv4::LEN + len <= usize::from(at.ip_len);
+    let ported = h[34..36] != [0, 0] && h[36..38] != [0, 0];
+    let plain = at.kind == Kind::Tcp && (at.l3, at.l4) == (L3, L4);
+    Some(plain && whole && ported && usable_source(quad(26), quad(30)))
+}
+
+#[cold]
+#[inline(never)]
+fn judge_newcomer(frame: &[u8], at: &Parsed) -> Result<(), DropReason> {
     let (src, dst) = (at.key.src(at.family), at.key.dst(at.family));
     if !usable_source(src.low4(), dst.low4()) {
         return Err(DropReason::BadSource);
     }
-    let packet = frame.bytes().get(..usize::from(at.l3) + usize::from(at.ip_len));
+    let packet = frame.get(..usize::from(at.l3) + usize::from(at.ip_len));
     let body = packet.and_then(|packet| packet.get(usize::from(at.l4)..));
     match transport(at.key.proto(at.family) as u8, body.unwrap_or_default()) {
         Err(Verdict::Drop(reason)) => Err(reason),

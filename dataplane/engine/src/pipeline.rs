@@ -19,7 +19,7 @@ use crate::conn::table::ConnId;
 use crate::conn::tcp_state::{ConnState, TcpEvent};
 use crate::forward::ForwarderKind;
 use crate::frame::{BURST, Frame, FrameVec};
-use crate::lcore::{Lcore, due, shares};
+use crate::lcore::{Lcore, count, due, shares};
 use crate::mailbox::Event;
 use crate::neigh::{Hop, PortId};
 use crate::parse::{Kind, Parsed};
@@ -224,10 +224,10 @@ fn move_state<T: TxQueue>(
     let conn = lcore.table.get_mut(id);
     let old = conn.state();
     conn.set_state(new);
-    let (server, generation) = (conn.server, conn.generation);
     let ((a0, i0), (a1, i1)) = (shares(old, -1), shares(new, 1));
-    let counters = &lcore.board.servers[server as usize];
-    counters.change(generation, generation, a0 + a1, i0 + i1);
+    if (a0 + a1, i0 + i1) != (0, 0) {
+        count(&lcore.board, snap, lcore.who, lcore.table.get(id), (a0 + a1, i0 + i1));
+    }
     if new.timeout(&snap.timeouts) < old.timeout(&snap.timeouts) {
         let due = due(lcore.table.get(id), snap, now);
         lcore.table.rearm(id, due);

@@ -60,17 +60,36 @@ pub struct ServiceTable {
     secrets: RapidSecretsDebug,
     slots: Box<[Option<Arc<Service>>]>,
     any_port: bool,
+    /// By index of the service.
+    by_id: Box<[Option<Arc<Service>>]>,
+    /// By server slot: its position in the pool of its service, or [`NOWHERE`].
+    places: Box<[u32]>,
 }
+
+/// The place of a slot that is in no pool: outside of all.
+const NOWHERE: u32 = u32::MAX;
 
 impl ServiceTable {
     /// A table of these services; their keys must differ. `seed` keeps strangers from aiming at one
     /// chain.
     #[must_use]
     pub fn new(services: impl ExactSizeIterator<Item = Arc<Service>>, seed: u64) -> Self {
+        let services: Vec<_> = services.collect();
         let size = (services.len() * 2).next_power_of_two().max(8);
-        let secrets = RapidSecretsDebug(RapidSecrets::seed(seed));
-        let mut table = Self { secrets, slots: vec![None; size].into(), any_port: false };
+        let ids = services.iter().map(|s| usize::from(s.id) + 1).max().unwrap_or(0);
+        let slots = services.iter().flat_map(|s| &s.pool.servers).map(|s| s.slot as usize + 1);
+        let mut table = Self {
+            secrets: RapidSecretsDebug(RapidSecrets::seed(seed)),
+            slots: vec![None; size].into(),
+            any_port: false,
+            by_id: vec![None; ids].into(),
+            places: vec![NOWHERE; slots.max().unwrap_or(0)].into(),
+        };
         for service in services {
+            for (place, server) in (0..).zip(&service.pool.servers) {
+                table.places[server.slot as usize] = place;
+            }
+            table.by_id[usize::from(service.id)] = Some(Arc::clone(&service));
             table.any_port |= service.key.port == 0;
             let mut at = table.start(&service.key);
             while table.slots[at].is_some() {
@@ -88,6 +107,22 @@ impl ServiceTable {
         self.exact(&key).or_else(|| {
             if self.any_port { self.exact(&ServiceKey { port: 0, ..key }) } else { None }
         })
+    }
+
+    /// The position of a server slot in the pool of its service; outside of all pools when it is in
+    /// none.
+    #[inline(always)]
+    #[must_use]
+    pub fn place(&self, slot: u32) -> u32 {
+        self.places.get(slot as usize).copied().unwrap_or(NOWHERE)
+    }
+
+    /// Tells a service's scheduler that an lcore's counts of a server slot have changed.
+    #[inline(always)]
+    pub fn changed(&self, service: ServiceId, slot: u32, lcore: u16) {
+        if let Some(Some(service)) = self.by_id.get(usize::from(service)) {
+            service.scheduler.changed(lcore, self.place(slot));
+        }
     }
 
     /// All services.

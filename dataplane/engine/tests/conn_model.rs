@@ -201,6 +201,23 @@ fn fills_up_and_empties() {
 }
 
 #[test]
+fn remembers_by_bucket_who_found_no_room() {
+    let hasher = FlowHasher::new(7);
+    let mut table = ConnTable::new(table_memory(ConnTable::bytes(300)), 300).expect("fresh memory");
+    let hash = |n| hasher.hash(&key(n, Family::V4), Family::V4);
+    // Ticks that are 0 in the low half are a time, too.
+    let (then, now) = (Ticks(1 << 32), Ticks((1 << 32) + 500));
+    let home = table.home(hash(1));
+    assert_eq!(table.refused(home, now), None);
+    table.refuse(hash(1), then);
+    assert_eq!(table.refused(home, now), Some(499));
+    let others = (0..200).map(|n| table.home(hash(n))).filter(|other| *other != home);
+    assert_eq!(others.filter(|other| table.refused(*other, now).is_some()).count(), 0);
+    table.refuse(hash(1), now);
+    assert_eq!(table.refused(home, now + TickSpan(7)), Some(7));
+}
+
+#[test]
 fn refuses_foreign_memory() {
     let memory = table_memory(ConnTable::bytes(100));
     assert!(matches!(ConnTable::new(memory, 99), Err(LayoutError::Memory)));

@@ -43,6 +43,7 @@ impl Director {
         let at = self.scheduler.pick(&self.pool, arrival, cursor, LoadView::new(live, board))?;
         let slot = self.pool.servers[at].slot as usize;
         board.servers[slot].change(0, 0, 1, 0);
+        self.scheduler.changed(who.lcore, u32::try_from(at).unwrap());
         Some(slot)
     }
 
@@ -56,6 +57,7 @@ impl Director {
                 live.set_others(u32::try_from(slot).unwrap(), others);
             }
         }
+        self.lcores.iter().for_each(|(_, live, _)| live.publish());
     }
 }
 

@@ -40,8 +40,9 @@ pub(crate) fn all() -> Vec<Case> {
     add("find-hit".into(), Box::new(|| find(FLOWS)));
     add("find-miss".into(), Box::new(|| find(0)));
     for kind in SchedulerKind::ALL {
-        add(format!("pick-{kind}-8"), Box::new(|| pick(*kind)));
+        add(format!("pick-{kind}-8"), Box::new(|| pick(*kind, 8)));
     }
+    add("pick-wlc-1000".into(), Box::new(|| pick(SchedulerKind::Wlc, 1000)));
     for kind in ForwarderKind::ALL {
         add(format!("forward-{kind}"), Box::new(|| forward(*kind)));
         add(format!("turn-{kind}-hit"), Box::new(|| turn(*kind, Load::Hit)));
@@ -117,9 +118,10 @@ fn find(present: usize) -> usize {
     FLOWS
 }
 
-/// Picks among eight servers without load.
-fn pick(kind: SchedulerKind) -> usize {
-    let (pool, live, board) = (rig::pool(), rig::live(), LcoreBoard::new(8, 1));
+/// Picks among so many servers, each of which begins a connection.
+fn pick(kind: SchedulerKind, servers: u16) -> usize {
+    let (pool, live) = (rig::pool(servers), rig::live(servers));
+    let board = LcoreBoard::new(servers.into(), 1);
     let scheduler = Scheduler::build(kind, &pool, SchedFlags::default());
     let (mut cursor, flows) = (Cursor::default(), read(&frames("S")));
     measured(|| {
@@ -127,7 +129,11 @@ fn pick(kind: SchedulerKind) -> usize {
             let arrival =
                 Arrival { key: &at.key, family: at.family, who: Who::ALONE, now: Ticks(0) };
             let load = LoadView::new(&live, &board);
-            black_box(scheduler.pick(&pool, arrival, &mut cursor, load));
+            // `ovf` refuses clients in the end.
+            if let Some(picked) = black_box(scheduler.pick(&pool, arrival, &mut cursor, load)) {
+                board.servers[pool.servers[picked].slot as usize].change(1, 1, 1, 0);
+                scheduler.changed(0, picked as u32);
+            }
         }
     });
     FLOWS

@@ -153,7 +153,7 @@ impl Rig {
             table: ConnTable::new(table_memory(ConnTable::bytes(capacity)), capacity)
                 .expect("fresh memory"),
             board: Arc::clone(&board),
-            live: Arc::new(live()),
+            live: Arc::new(live(SERVERS.into())),
             hops: Arc::new(hops),
             peers,
             outlets: vec![Outlet::new(cable.clone())],
@@ -174,28 +174,29 @@ impl Rig {
 }
 
 /// All servers may be picked.
-pub(crate) fn live() -> LiveView {
-    let live = LiveView::new(SERVERS.into());
-    (0..SERVERS).for_each(|slot| live.set_weight(slot.into(), 100, 1));
+pub(crate) fn live(servers: u16) -> LiveView {
+    let live = LiveView::new(servers.into());
+    (0..servers).for_each(|slot| live.set_weight(slot.into(), 100, 1));
     live
 }
 
-/// Eight servers of one weight.
-pub(crate) fn pool() -> Pool {
+/// So many servers of one weight.
+pub(crate) fn pool(servers: u16) -> Pool {
     let mut pool = Pool::default();
-    for slot in 0..SERVERS {
+    for slot in 0..servers {
         pool.add(PoolServer::new(slot.into(), 1 + u64::from(slot), 100, server(slot), 80));
     }
     pool
 }
 
-fn server(slot: u8) -> Addr {
-    Addr::v4([192, 0, 2, 101 + slot])
+fn server(slot: u16) -> Addr {
+    let [high, low] = slot.to_be_bytes();
+    Addr::v4([198, 18, high, low])
 }
 
-/// One service by `wlc`, over the [`pool`].
+/// One service by `wlc`, over eight servers.
 pub(crate) fn snapshot(forwarder: ForwarderKind) -> Snapshot {
-    let pool = pool();
+    let pool = pool(SERVERS.into());
     let service = Service {
         id: 0,
         key: ServiceKey { proto: L4Proto::Tcp, addr: VIP, port: 80 },
@@ -205,7 +206,7 @@ pub(crate) fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         pool,
     };
     let line = |slot: u8| ServerLine {
-        addr: server(slot),
+        addr: server(slot.into()),
         tunnel_source: VIP,
         hop: HopId(slot.into()),
         mtu: 1500,

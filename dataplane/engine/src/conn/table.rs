@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  memory   | header | wheel heads | buckets ...      | entries ...                   |
-//!  bucket   | 8 tags (u16) | 8 indices (u32, top bit = direction) | overflow | spare  |  64 bytes
+//!  bucket   | 8 tags (u16) | 8 indices (u32, top bit = direction) | overflow | spare | refused |
+//!             64 bytes
 //! ```
 //! A hash names a first and a second bucket. An entry goes into its first bucket, or, when that has
 //! no place, into the second, and the first one's `overflow` counts it, so that a lookup visits the
@@ -28,7 +29,7 @@ pub type ConnId = u32;
 
 const MAGIC: u64 = u64::from_be_bytes(*b"sluiceCT");
 /// Version of the layout of header, heads, buckets and entries.
-pub const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 3;
 /// Top bit of an index in a bucket: the entry's other direction (NAT).
 const DIRECTION: u32 = 1 << 31;
 const WAYS: usize = 8;
@@ -61,7 +62,9 @@ struct Bucket {
     index: [u32; WAYS],
     /// Entries that belong here first and sit in their second bucket.
     overflow: u16,
-    spare: [u16; 7],
+    spare: [u16; 5],
+    /// When a flow that belongs here first found no room last: [`Ticks::low`]; 0 is never.
+    refused: u32,
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64 && size_of::<Header>() == 64);
@@ -219,23 +222,42 @@ impl ConnTable {
     }
 
     /// Adds a connection that is not in the table, to be visited not before `due`. `None`: full.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, hash: FlowHash, conn: Conn, due: Ticks) -> Option<ConnId> {
-        let (first, second) = (self.first(hash), self.second(hash));
-        let (bucket, way) = match self.buckets[first].vacancy() {
-            Some(way) => (first, way),
-            None => (second, self.buckets[second].vacancy()?),
+        let mut place = self.first(hash);
+        let way = match self.buckets[place].vacancy() {
+            Some(way) => way,
+            None => {
+                place = self.second(hash);
+                self.buckets[place].vacancy()?
+            }
         };
         let id = self.take_entry()?;
         self.entries[id as usize] = conn;
         self.wheel().arm(id, due);
-        self.buckets[bucket].tags[way] = tag(hash);
-        self.buckets[bucket].index[way] = id;
-        if bucket != first {
+        let bucket = &mut self.buckets[place];
+        (bucket.tags[way], bucket.index[way]) = (tag(hash), id);
+        let first = self.first(hash);
+        if place != first {
             self.buckets[first].overflow += 1;
         }
         self.header.live += 1;
         Some(id)
+    }
+
+    /// Notes that a flow found no room.
+    #[cold]
+    pub fn refuse(&mut self, hash: FlowHash, now: Ticks) {
+        self.buckets[self.first(hash)].refused = now.low().max(1);
+    }
+
+    /// How long ago a flow found no room that has the same first bucket, in milliseconds; `None`
+    /// when none ever did.
+    #[inline(always)]
+    #[must_use]
+    pub fn refused(&self, home: u32, now: Ticks) -> Option<u32> {
+        let at = self.buckets[home as usize].refused;
+        if at == 0 { None } else { Some(now.low().wrapping_sub(at)) }
     }
 
     /// Removes a connection; `hash` is its key's.
@@ -393,8 +415,11 @@ impl Bucket {
         })
     }
 
+    /// A place that is empty: its tag is 0.
+    #[inline(always)]
     fn vacancy(&self) -> Option<usize> {
-        self.index.iter().position(|i| *i == 0)
+        let empty = self.matches(0);
+        (empty != 0).then(|| way(empty))
     }
 
     fn clear(&mut self, id: ConnId) -> bool {

@@ -35,6 +35,7 @@ pub(super) struct Wheel<'a> {
 #[allow(clippy::cast_possible_truncation, reason = "chains are numbered below 65,536")]
 impl Wheel<'_> {
     /// Arms an entry that is in no slot, to be visited not before `due`.
+    #[inline(always)]
     pub(super) fn arm(&mut self, id: u32, due: Ticks) {
         let latest = *self.turned + SLOTS as u64 - 1;
         let number = due.0.div_ceil(SLOT_TICKS).clamp(*self.turned, latest);

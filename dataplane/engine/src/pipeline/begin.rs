@@ -1,12 +1,14 @@
 //! The stage of the misses: what packets without a connection are, and a server for new ones.
 
+use std::sync::Arc;
+
 use super::answer::{no_service, reset, time_exceeded, unreachable};
 use super::{ACK, FIN, RST, SYN, Ways, route, track};
 use crate::burst::{Burst, Lane};
 use crate::conn::entry::Conn;
 use crate::conn::tcp_state::ConnState;
 use crate::flow::FlowHash;
-use crate::lcore::{Lcore, due, shares};
+use crate::lcore::{Lcore, shares};
 use crate::live::LoadView;
 use crate::parse::{Kind, Parsed, begins};
 use crate::queue::TxQueue;
@@ -26,20 +28,28 @@ pub(super) fn schedule<T: TxQueue>(
     ways: &mut Ways,
     now: Ticks,
 ) {
+    let mut last: Option<&Service> = None;
+    let mut seen = Seen::default();
     for i in misses {
         let n = usize::from(i);
-        let at = burst.at[n];
-        if let Err(reason) = begins(burst.frame(i), &at) {
-            burst.verdict[n] = Verdict::Drop(reason);
-            continue;
-        }
+        let at = &burst.at[n];
         let (_, port) = at.key.ports(at.family);
         let proto = at.key.proto(at.family);
         let key = ServiceKey { proto, addr: at.key.dst(at.family), port };
-        let outcome = match snap.service(key) {
-            None => Err(no_service(burst, lcore, snap, i, key, now)),
-            Some(service) => begin(burst, lcore, snap, service, i, now),
+        // Bursts come from few services.
+        let service = match last {
+            Some(service) if service.key == key => last,
+            _ => snap.service(key).map(Arc::as_ref),
         };
+        let again = seen.put(burst.hash[n]);
+        let outcome = if let Err(reason) = begins(&burst.frames[n], at) {
+            Err(Verdict::Drop(reason))
+        } else if let Some(service) = service {
+            begin(burst, lcore, snap, service, i, again, now)
+        } else {
+            Err(no_service(burst, lcore, snap, i, key, now))
+        };
+        last = service;
         match outcome {
             Ok(server) => route(burst, lcore, snap, i, server, ways, now),
             Err(verdict) => burst.verdict[n] = verdict,
@@ -47,24 +57,38 @@ pub(super) fn schedule<T: TxQueue>(
     }
 }
 
-/// The first packet of a connection, or a packet that belongs to none.
+/// Hashes of a burst's misses, one bit each: tells most flows that no packet before was of theirs.
+#[derive(Default)]
+struct Seen(u64);
+
+impl Seen {
+    /// Adds a hash. False: it was not there yet.
+    #[inline(always)]
+    const fn put(&mut self, hash: FlowHash) -> bool {
+        let bit = 1 << (hash.0 >> 26 & 63);
+        let seen = self.0 & bit != 0;
+        self.0 |= bit;
+        seen
+    }
+}
+
+/// The first packet of a connection, or a packet that belongs to none. Unless `again`, no packet of
+/// this burst before was of the same flow.
+#[inline(always)]
 fn begin<T: TxQueue>(
     burst: &mut Burst<T::F>,
     lcore: &mut Lcore<T>,
     snap: &Snapshot,
     service: &Service,
     i: u8,
+    again: bool,
     now: Ticks,
 ) -> Result<u32, Verdict> {
     let n = usize::from(i);
-    let (at, hash) = (burst.at[n], burst.hash[n]);
-    // An earlier packet of this burst may have begun the connection.
-    let candidate = lcore.table.candidate(burst.bucket[n], hash);
-    if let Some(id) = lcore.table.find(candidate, hash, &at.key, at.family)
-        && let Some(server) = track(lcore, snap, id, &at, now)
-    {
+    if again && let Some(server) = begun(burst, lcore, snap, n, now) {
         return Ok(server);
     }
+    let (at, hash) = (&burst.at[n], burst.hash[n]);
     if at.kind == Kind::Tcp {
         if at.tcp_flags & (SYN | ACK) == SYN | ACK {
             return Err(Verdict::Drop(DropReason::SynAck));
@@ -76,24 +100,39 @@ fn begin<T: TxQueue>(
     if at.ttl <= 1 {
         return Err(time_exceeded(burst, lcore, snap, i, now));
     }
-    let stateless = may_be_stateless(lcore, snap, service, &at, now);
-    let slot =
-        if stateless { hashed(lcore, service, &at) } else { picked(lcore, service, &at, now) };
+    let stateless = may_be_stateless(lcore, snap, at, burst.bucket[n], now);
+    let slot = if stateless { hashed(lcore, service, at) } else { picked(lcore, service, at, now) };
     let Some(slot) = slot else {
         lcore.board.services[usize::from(service.id)].no_server.add(1);
         return Err(unreachable(burst, lcore, i, now));
     };
-    if insert(lcore, snap, service, &at, hash, slot, now) {
+    if insert(lcore, snap, service, at, hash, slot, now) {
         return Ok(slot);
     }
-    lcore.refused[usize::from(service.id)] = Some(now);
-    let slot = if stateless { Some(slot) } else { hashed(lcore, service, &at) };
+    lcore.table.refuse(hash, now);
+    let slot = if stateless { Some(slot) } else { hashed(lcore, service, at) };
     let slot = slot.ok_or(Verdict::Drop(DropReason::NoServer))?;
     count_untracked(lcore, service);
     Ok(slot)
 }
 
+/// The server of a connection that an earlier packet of this burst has begun, if one has.
+#[inline(never)]
+fn begun<T: TxQueue>(
+    burst: &Burst<T::F>,
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    n: usize,
+    now: Ticks,
+) -> Option<u32> {
+    let (at, hash) = (&burst.at[n], burst.hash[n]);
+    let candidate = lcore.table.candidate(burst.bucket[n], hash);
+    let id = lcore.table.find(candidate, hash, &at.key, at.family)?;
+    track(lcore, snap, id, at, now)
+}
+
 /// The server slot that the service's scheduler picks for a new connection.
+#[inline(always)]
 fn picked<T: TxQueue>(
     lcore: &mut Lcore<T>,
     service: &Service,
@@ -121,6 +160,7 @@ fn count_untracked<T: TxQueue>(lcore: &Lcore<T>, service: &Service) {
 }
 
 /// Adds a connection to the table; false when the table is full.
+#[inline(always)]
 fn insert<T: TxQueue>(
     lcore: &mut Lcore<T>,
     snap: &Snapshot,
@@ -135,7 +175,7 @@ fn insert<T: TxQueue>(
     let state = if at.kind == Kind::Udp { ConnState::Udp } else { ConnState::SynRecv };
     conn.set_state(state);
     conn.last_seen = now.low();
-    let due = due(&conn, snap, now);
+    let due = now + TickSpan::from_secs(state.timeout(&snap.timeouts).into());
     if lcore.table.insert(hash, conn, due).is_none() {
         lcore.board.stats.insert_failures.add(1);
         return false;
@@ -144,6 +184,7 @@ fn insert<T: TxQueue>(
     let (active, inactive) = shares(state, 1);
     counters.change(generation, generation, active, inactive);
     counters.conns.add(1);
+    service.scheduler.changed(lcore.who.lcore, snap.services.place(slot));
     lcore.board.stats.created.add(1);
     true
 }
@@ -153,21 +194,22 @@ fn insert<T: TxQueue>(
 const SYN_REPEATS: TickSpan = TickSpan::from_secs(8);
 
 /// Whether a packet without an entry may belong to a flow that found no room: then it must stay
-/// where the hash sent that flow, even if there is room now.
+/// where the hash sent that flow, even if there is room now. The table knows it by bucket.
+#[inline(always)]
 fn may_be_stateless<T: TxQueue>(
     lcore: &Lcore<T>,
     snap: &Snapshot,
-    service: &Service,
     at: &Parsed,
+    bucket: u32,
     now: Ticks,
 ) -> bool {
-    let Some(refused) = lcore.refused[usize::from(service.id)] else { return false };
+    let Some(ago) = lcore.table.refused(bucket, now) else { return false };
     let lives = match at.kind {
         Kind::Udp => TickSpan::from_secs(snap.timeouts.udp.into()),
         _ if at.tcp_flags & SYN != 0 => SYN_REPEATS,
         _ => TickSpan::from_secs(snap.timeouts.tcp.into()),
     };
-    now < refused + lives
+    u64::from(ago) < lives.0
 }
 
 /// A segment that begins nothing and belongs to no entry. While flows without entries may be alive
@@ -180,9 +222,9 @@ fn stray<T: TxQueue>(
     i: u8,
     now: Ticks,
 ) -> Result<u32, Verdict> {
-    let at = burst.at[usize::from(i)];
-    if may_be_stateless(lcore, snap, service, &at, now)
-        && let Some(server) = hashed(lcore, service, &at)
+    let at = &burst.at[usize::from(i)];
+    if may_be_stateless(lcore, snap, at, burst.bucket[usize::from(i)], now)
+        && let Some(server) = hashed(lcore, service, at)
     {
         count_untracked(lcore, service);
         return Ok(server);

@@ -50,4 +50,9 @@ impl Schedule for Locality {
         destination.insert(pool.servers[at].slot, now);
         Some(at)
     }
+
+    #[inline]
+    fn changed(&self, lcore: u16, at: u32) {
+        self.least.changed(lcore, at);
+    }
 }

@@ -60,6 +60,11 @@ impl Schedule for LocalityReplicated {
         destination.insert(pool.servers[at].slot, now);
         Some(at)
     }
+
+    #[inline]
+    fn changed(&self, lcore: u16, at: u32) {
+        self.least.changed(lcore, at);
+    }
 }
 
 impl LocalityReplicated {

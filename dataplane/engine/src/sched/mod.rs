@@ -8,7 +8,7 @@ mod buckets;
 pub mod destination_hash;
 mod destinations;
 pub mod failover;
-mod least;
+pub mod least;
 pub mod least_conn;
 pub mod locality;
 pub mod locality_replicated;
@@ -29,7 +29,7 @@ use crate::pool::Pool;
 use crate::ticks::Ticks;
 
 /// Weighted least connections, as `lblc` and `lblcr` ask it.
-type WeightedLeast = weighted_least_conn::WeightedLeastConn;
+type WeightedLeast = least::Least<weighted_least_conn::WeightedLeastConn>;
 
 /// What an lcore remembers between two picks of one service. All zero is the state before the
 /// first pick, and what a new service must find. Written by that lcore only.
@@ -126,6 +126,14 @@ pub trait Schedule: Sized {
         cursor: &mut Cursor,
         load: LoadView<'_>,
     ) -> Option<usize>;
+
+    /// An lcore's own counts of the server at a position have changed: a connection began, ended, or
+    /// moved between active and inactive. Only that lcore may call this. For algorithms that go by
+    /// loads and keep something computed from them.
+    #[inline]
+    fn changed(&self, lcore: u16, at: u32) {
+        let _ = (lcore, at);
+    }
 }
 
 /// LVS's scheduler flags, and what is the same for all services: how many lcores there are, and the
@@ -183,7 +191,7 @@ macro_rules! schedulers {
             }
 
             /// See [`Schedule::pick`].
-            #[inline]
+            #[inline(always)]
             pub fn pick(
                 &self,
                 pool: &Pool,
@@ -193,6 +201,14 @@ macro_rules! schedulers {
             ) -> Option<usize> {
                 match self {
                     $(Self::$variant(s) => s.pick(pool, arrival, cursor, load),)*
+                }
+            }
+
+            /// See [`Schedule::changed`].
+            #[inline(always)]
+            pub fn changed(&self, lcore: u16, at: u32) {
+                match self {
+                    $(Self::$variant(s) => s.changed(lcore, at),)*
                 }
             }
 
@@ -211,9 +227,9 @@ schedulers! {
     /// Weighted round robin: in turn, interleaved in proportion to the weights.
     Wrr = "wrr" => weighted_round_robin::WeightedRoundRobin,
     /// Least connections: the smallest 256 * active + inactive.
-    Lc = "lc" => least_conn::LeastConn,
+    Lc = "lc" => least::Least<least_conn::LeastConn>,
     /// Weighted least connections: the smallest (256 * active + inactive) / weight. The default.
-    Wlc = "wlc" => weighted_least_conn::WeightedLeastConn,
+    Wlc = "wlc" => least::Least<weighted_least_conn::WeightedLeastConn>,
     /// Locality: a destination stays with its server until that is overloaded.
     Lblc = "lblc" => locality::Locality,
     /// Locality with replication: a destination has a set of servers that grows with its load.
@@ -223,9 +239,9 @@ schedulers! {
     /// Source hashing: each client has its server, in proportion to the weights.
     Sh = "sh" => source_hash::SourceHash,
     /// Shortest expected delay: the smallest (active + 1) / weight.
-    Sed = "sed" => shortest_delay::ShortestDelay,
+    Sed = "sed" => least::Least<shortest_delay::ShortestDelay>,
     /// Never queue: an idle server if there is one, else the shortest expected delay.
-    Nq = "nq" => never_queue::NeverQueue,
+    Nq = "nq" => least::Least<never_queue::NeverQueue>,
     /// Weighted failover: the server of the highest weight takes everything.
     Fo = "fo" => failover::Failover,
     /// Weighted overflow: the highest weight until more connections are active, then the next.

@@ -1,34 +1,22 @@
 //! Shortest expected delay: the smallest (active + 1) / weight, the first of equals.
 
-use super::least::walk;
-use super::{Arrival, Cursor, SchedFlags, Schedule};
-use crate::live::LoadView;
-use crate::pool::Pool;
+use super::least::Measure;
 
-/// Has nothing to compute beforehand.
+/// How long a server would take with one connection more.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortestDelay;
 
-impl Schedule for ShortestDelay {
-    fn build(_: &Pool, _: SchedFlags) -> Self {
-        Self
+impl Measure for ShortestDelay {
+    const ACTIVE: u64 = 1;
+    const INACTIVE: u64 = 0;
+
+    #[inline(always)]
+    fn cost(load: u64) -> u64 {
+        load + 1
     }
 
-    #[inline]
-    fn pick(
-        &self,
-        pool: &Pool,
-        arrival: Arrival<'_>,
-        cursor: &mut Cursor,
-        load: LoadView<'_>,
-    ) -> Option<usize> {
-        let mut least = (1_u64, 0_u32, None);
-        walk(pool, arrival.who, cursor, |at, slot| {
-            let (cost, weight) = (load.counts(slot).active + 1, load.weight(slot));
-            let less =
-                u128::from(cost) * u128::from(least.1) < u128::from(least.0) * u128::from(weight);
-            least = if less { (cost, weight, Some(at)) } else { least };
-        });
-        least.2
+    #[inline(always)]
+    fn divisor(weight: u32) -> u32 {
+        weight
     }
 }

@@ -202,6 +202,7 @@ impl World {
                 site.live.set_others(slot, ConnCounts { active, inactive });
             }
         }
+        self.sites.iter().for_each(|site| site.live.publish());
         for (lcore, site) in self.sites.iter_mut().enumerate() {
             while let Ok(event) = site.control.events.pop() {
                 match event {

@@ -126,7 +126,7 @@ impl Lab {
         let slot = pick.map(|at| self.pool.servers[at].slot);
         self.held.push(slot);
         let slot = slot?;
-        self.board.servers[slot as usize].change(0, 0, 1, 0);
+        self.count(slot, 1, 0);
         let known = &mut self.known[slot as usize];
         known.conns += 1;
         known.overloaded |= known.threshold > 0 && known.conns >= known.threshold;
@@ -138,8 +138,15 @@ impl Lab {
     /// The connection closes and counts as inactive from then on.
     pub(crate) fn close(&mut self, connection: usize) {
         if let Some(slot) = self.held[connection].take() {
-            self.board.servers[slot as usize].change(0, 0, -1, 1);
+            self.count(slot, -1, 1);
         }
+    }
+
+    fn count(&self, slot: u32, active: i32, inactive: i32) {
+        self.board.servers[slot as usize].change(0, 0, active, inactive);
+        let place = self.pool.servers.iter().position(|s| s.slot == slot);
+        let place = place.map_or(u32::MAX, |at| u32::try_from(at).unwrap());
+        self.scheduler.changed(0, place);
     }
 
     fn slot(&self, at: SocketAddr) -> Option<usize> {
