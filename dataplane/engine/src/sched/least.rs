@@ -162,11 +162,16 @@ type Player = (u64, u64);
 const NEVER: Player = (1, 0);
 
 /// Whether `a` is less than `b`, or no more if `draw`. By cross-multiplication: exact for all loads
-/// and weights, of which 41 and 31 bits do not fit in 64.
+/// and weights, of which 41 and 31 bits do not fit in 64. Most pools have equal weights, and plain
+/// comparisons are a third as long a chain.
 #[inline(always)]
 fn beats(a: Player, b: Player, draw: bool) -> bool {
-    let product = |cost: u64, who: u64| u128::from(cost) * u128::from(who >> 32);
-    product(a.0, b.1) < product(b.0, a.1) + u128::from(draw)
+    let (by_a, by_b) = (a.1 >> 32, b.1 >> 32);
+    if by_a == by_b {
+        return a.0 < b.0 + u64::from(draw);
+    }
+    let product = |cost: u64, by: u64| u128::from(cost) * u128::from(by);
+    product(a.0, by_b) < product(b.0, by_a) + u128::from(draw)
 }
 
 /// A server with a load. One that must not be picked never wins, whatever its load.
