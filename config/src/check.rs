@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use engine::sched::SchedulerKind;
+use engine::sched::maglev::{KERNEL_SIZES, SIZES, is_size};
 use ipnet::IpNet;
 
 use crate::settings::Port;
-use crate::spec::{Forward, MAX_WEIGHT, ServerSpec, ServiceSpec, checked_name};
+use crate::spec::{Forward, MAX_WEIGHT, MaglevHash, ServerSpec, ServiceSpec, checked_name};
 
 /// The smallest and largest `mtu` that may be given, in bytes.
 pub const MTU: std::ops::RangeInclusive<u16> = 576..=9600;
@@ -139,6 +141,29 @@ pub fn service(spec: &ServiceSpec, network: &Network) -> Result<(), Fault> {
         let message = format!("{flag} is for scheduler {owner}, not for {}", spec.scheduler);
         let hint = format!("scheduler = \"{owner}\", or no such flag");
         return Err(Fault::new("flags", message).hint(hint));
+    }
+    maglev(spec)
+}
+
+/// Checks what a service says about its Maglev table.
+fn maglev(spec: &ServiceSpec) -> Result<(), Fault> {
+    let kernel = spec.maglev_hash == MaglevHash::Kernel;
+    if spec.scheduler != SchedulerKind::Mh && (kernel || spec.maglev_size.is_some()) {
+        let key = if kernel { "maglev-hash" } else { "maglev-size" };
+        let message = format!("{key} is for scheduler mh, not for {}", spec.scheduler);
+        return Err(Fault::new(key, message).hint("scheduler = \"mh\", or no such key"));
+    }
+    let Some(size) = spec.maglev_size else { return Ok(()) };
+    if !is_size(size) {
+        let next = (size..=*SIZES.end()).find(|n| is_size(*n)).unwrap_or(*SIZES.end());
+        let range = format!("{} to {}", SIZES.start(), SIZES.end());
+        let message = format!("{size} is not a prime from {range}");
+        return Err(Fault::new("maglev-size", message).hint(format!("for example {next}")));
+    }
+    if kernel && !KERNEL_SIZES.contains(&size) {
+        let message = format!("Linux has no table of {size} places to agree with");
+        let sizes = KERNEL_SIZES.map(|n| n.to_string()).join(", ");
+        return Err(Fault::new("maglev-size", message).hint(format!("one of {sizes}")));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use toml::Value;
 
 use crate::settings::{Director, Dpdk, Port, Settings};
-use crate::spec::{Admin, ServerSpec, ServiceSpec, Stray};
+use crate::spec::{Admin, MaglevHash, ServerSpec, ServiceSpec, Stray};
 use crate::text::{show_bytes, show_count};
 
 /// The text that [`crate::parse`] reads back as the same settings.
@@ -109,6 +109,12 @@ fn service(out: &mut String, s: &ServiceSpec) {
     key(out, "forward", quoted(s.forward));
     if s.stray != Stray::default() {
         key(out, "stray", quoted(s.stray));
+    }
+    if s.maglev_hash != MaglevHash::default() {
+        key(out, "maglev-hash", quoted(s.maglev_hash));
+    }
+    if let Some(size) = s.maglev_size {
+        key(out, "maglev-size", size);
     }
     if s.servers.is_empty() {
         return;

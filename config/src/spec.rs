@@ -237,6 +237,28 @@ impl Stray {
     }
 }
 
+/// How `mh` hashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
+pub enum MaglevHash {
+    /// Whole addresses under the key of the config, shares exact.
+    #[default]
+    Keyed,
+    /// As Linux does, to agree with directors that run it.
+    Kernel,
+}
+
+impl MaglevHash {
+    /// The name in file and socket.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Keyed => "keyed",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
 impl From<Stray> for StrayPolicy {
     fn from(stray: Stray) -> Self {
         match stray {
@@ -305,6 +327,7 @@ macro_rules! named {
 named!(Forward: "dr" | "gatewaying" => Dr, "tunnel" | "ipip" => Tunnel; later: "nat", "masquerading");
 named!(TunType: "ipip" => Ipip; later: "gre", "gue");
 named!(Stray: "reset" => Reset, "drop" => Drop; later:);
+named!(MaglevHash: "keyed" => Keyed, "kernel" => Kernel; later:);
 named!(Admin: "enabled" => Enabled, "drain" => Drain, "disabled" => Disabled; later:);
 
 /// A virtual service as an operator says it.
@@ -333,6 +356,12 @@ pub struct ServiceSpec {
     /// Packets that belong to nothing.
     #[serde(default)]
     pub stray: Stray,
+    /// How `mh` hashes.
+    #[serde(default)]
+    pub maglev_hash: MaglevHash,
+    /// Places in the table of `mh`, a prime; 4,093 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maglev_size: Option<u32>,
     /// Its servers, in the order in which they were added.
     #[serde(default)]
     pub servers: Vec<ServerSpec>,
@@ -357,6 +386,8 @@ impl ServiceSpec {
             flags: Flags::default(),
             forward: Forward::default(),
             stray: Stray::default(),
+            maglev_hash: MaglevHash::default(),
+            maglev_size: None,
             servers: Vec::new(),
         }
     }

@@ -5,7 +5,8 @@
 use std::fmt;
 
 use config::spec::{
-    Admin, Flags, Forward, ServerRef, ServerSpec, ServiceRef, ServiceSpec, Stray, Timeouts, TunType,
+    Admin, Flags, Forward, MaglevHash, ServerRef, ServerSpec, ServiceRef, ServiceSpec, Stray,
+    Timeouts, TunType,
 };
 use engine::addr::Mac;
 use engine::sched::SchedulerKind;
@@ -99,6 +100,10 @@ pub struct ServiceEdit {
     pub forward: Option<Forward>,
     /// Packets that belong to nothing.
     pub stray: Option<Stray>,
+    /// How `mh` hashes.
+    pub maglev_hash: Option<MaglevHash>,
+    /// Places in the table of `mh`.
+    pub maglev_size: Option<u32>,
 }
 
 /// What is new of a server; absent means unchanged.

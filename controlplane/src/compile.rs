@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use config::Settings;
 use config::check::Network;
+use config::spec::MaglevHash;
 use engine::addr::Addr;
-use engine::sched::maglev::Maglev;
+use engine::sched::maglev::{Maglev, PUBLIC_KEY};
 use engine::sched::{SchedFlags, Scheduler};
 use engine::server::ServerLine;
 use engine::service::{Pool, Service, ServiceId, ServiceTable};
@@ -30,10 +32,19 @@ pub struct Compiler {
     lcores: u16,
     mh_key: Option<[u8; 16]>,
     seed: u64,
-    built: HashMap<ServiceId, (Arc<Entry>, Arc<Service>)>,
+    built: HashMap<ServiceId, Built>,
     fallbacks: HashMap<Vec<Place>, Weak<Maglev>>,
     /// The next hops of the snapshots in use.
     pub hops: Hops,
+}
+
+/// A service as it was built last.
+#[derive(Debug)]
+struct Built {
+    of: Arc<Entry>,
+    service: Arc<Service>,
+    /// How long its Maglev table took.
+    took: Duration,
 }
 
 /// What a fallback table depends on, server by server; see [`Pool::same_members`].
@@ -85,10 +96,10 @@ impl Compiler {
 
     fn service(&mut self, entry: &Arc<Entry>) -> Arc<Service> {
         let last = self.built.get(&entry.id);
-        if let Some((of, service)) = last
-            && Arc::ptr_eq(of, entry)
+        if let Some(built) = last
+            && Arc::ptr_eq(&built.of, entry)
         {
-            return Arc::clone(service);
+            return Arc::clone(&built.service);
         }
         let spec = &entry.spec;
         let flags = SchedFlags {
@@ -97,14 +108,23 @@ impl Compiler {
             sh_fallback: spec.flags.sh_fallback,
             mh_port: spec.flags.mh_port,
             mh_fallback: spec.flags.mh_fallback,
-            mh_key: self.mh_key,
-            ..SchedFlags::default()
+            mh_key: match spec.maglev_hash {
+                MaglevHash::Keyed => Some(self.mh_key.unwrap_or(PUBLIC_KEY)),
+                MaglevHash::Kernel => None,
+            },
+            mh_size: spec.maglev_size,
         };
         let (kind, key) = (spec.scheduler, spec.endpoint().key());
         // An index may have gone to another service.
-        let scheduler = match last.filter(|(_, service)| service.key == key) {
-            Some((_, service)) => service.scheduler.rebuild(kind, &entry.pool, flags),
+        let last = last.filter(|last| last.service.key == key);
+        let begun = Instant::now();
+        let scheduler = match last {
+            Some(last) => last.service.scheduler.rebuild(kind, &entry.pool, flags),
             None => Scheduler::build(kind, &entry.pool, flags),
+        };
+        let took = match (&scheduler, last.map(|last| (&last.service.scheduler, last.took))) {
+            (Scheduler::Mh(new), Some((Scheduler::Mh(old), took))) if new.shares_table(old) => took,
+            _ => begun.elapsed(),
         };
         let service = Arc::new(Service {
             id: entry.id,
@@ -114,8 +134,19 @@ impl Compiler {
             fallback: self.fallback(&entry.pool),
             stray: spec.stray.into(),
         });
-        self.built.insert(entry.id, (Arc::clone(entry), Arc::clone(&service)));
+        let built = Built { of: Arc::clone(entry), service: Arc::clone(&service), took };
+        self.built.insert(entry.id, built);
         service
+    }
+
+    /// The Maglev table of a service, and how long it took to build.
+    #[must_use]
+    pub fn maglev(&self, service: ServiceId) -> Option<(&Maglev, Duration)> {
+        let built = self.built.get(&service)?;
+        match &built.service.scheduler {
+            Scheduler::Mh(maglev) => Some((maglev, built.took)),
+            _ => None,
+        }
     }
 
     /// The table of a pool with these members, shared by all that have the same.

@@ -4,6 +4,7 @@
 //! wait; what takes time (a write's acknowledgement, a list of connections) takes a [`Done`] and
 //! answers later. Time comes from the clock in [`Setup`], so tests drive it.
 
+mod maglev;
 mod query;
 mod report;
 #[cfg(test)]

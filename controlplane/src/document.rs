@@ -10,6 +10,7 @@
 //! | `connections` | [`ConnFilter`](crate::views::ConnFilter) | [`Connections`] |
 //! | `timeouts.show` | – | [`IdleTimes`] |
 //! | `neighbours` | – | [`Neighbours`] |
+//! | `service.maglev` | `service` | [`MaglevTable`] |
 //! | `ports` | – | [`Ports`] |
 //! | `lcores` | – | [`Lcores`] |
 //! | `zero` | `service`? | null |
@@ -24,7 +25,8 @@ use config::spec::Timeouts;
 use serde::{Deserialize, Serialize};
 
 use crate::views::{
-    ConnPage, HeaderView, LcoreView, MemoryView, NeighbourView, PortView, ServiceView, StatsView,
+    ConnPage, HeaderView, LcoreView, MaglevView, MemoryView, NeighbourView, PortView, ServiceView,
+    StatsView,
 };
 
 /// Answer to `hello`.
@@ -86,6 +88,15 @@ pub struct Neighbours {
     pub director: HeaderView,
     /// Next hops.
     pub neighbours: Vec<NeighbourView>,
+}
+
+/// Answer to `service.maglev`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MaglevTable {
+    /// The first line.
+    pub director: HeaderView,
+    /// The table.
+    pub maglev: MaglevView,
 }
 
 /// Answer to `ports`.

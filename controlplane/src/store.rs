@@ -47,7 +47,9 @@ impl Entry {
     /// Whether it is what a resolved spec says.
     #[must_use]
     pub fn says(&self, spec: &ServiceSpec) -> bool {
-        let shape = |s: &ServiceSpec| (s.endpoint(), s.scheduler, s.flags, s.forward, s.stray);
+        let maglev = |s: &ServiceSpec| (s.maglev_hash, s.maglev_size);
+        let shape =
+            |s: &ServiceSpec| (s.endpoint(), s.scheduler, s.flags, s.forward, s.stray, maglev(s));
         self.spec.name == spec.name
             && shape(&self.spec) == shape(spec)
             && self.members.iter().map(|m| &*m.spec).eq(&spec.servers)

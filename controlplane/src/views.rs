@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use config::spec::{Admin, Endpoint, Flags, Forward, Stray, TunType};
+use config::spec::{Admin, Endpoint, Flags, Forward, MaglevHash, Stray, TunType};
 use engine::addr::{L4Proto, Mac};
 use engine::sched::SchedulerKind;
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,53 @@ pub struct ServiceView {
     pub rates: ServiceRates,
     /// Its servers, in the order in which they were added.
     pub servers: Vec<ServerView>,
+}
+
+/// The Maglev table of a service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MaglevView {
+    /// The service.
+    pub service: String,
+    /// How it hashes.
+    pub hash: MaglevHash,
+    /// Whether the key is the config's `mh-key`; else it is public.
+    pub own_key: bool,
+    /// Places.
+    pub places: u32,
+    /// Memory, in bytes.
+    pub bytes: usize,
+    /// How long building took, in microseconds.
+    pub build_us: u64,
+    /// By how much the fullest server exceeds its share, in percent of it.
+    pub imbalance_percent: f64,
+    /// What the last change of the table moved; absent for a first table.
+    pub disruption: Option<DisruptionView>,
+    /// By server.
+    pub servers: Vec<MaglevServerView>,
+}
+
+/// What a change of a Maglev table moved, in percent of all clients.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DisruptionView {
+    /// Moved.
+    pub moved_percent: f64,
+    /// Had to move.
+    pub least_percent: f64,
+}
+
+/// A server's part of a Maglev table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MaglevServerView {
+    /// Its handle.
+    pub name: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port.
+    pub port: u16,
+    /// The weight that the table goes by: the last one above 0.
+    pub weight: u32,
+    /// Its places.
+    pub places: u32,
 }
 
 /// What is counted for a service.

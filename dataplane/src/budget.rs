@@ -46,9 +46,17 @@ pub(crate) fn lines(settings: &Settings, pool: PoolSize) -> Result<Vec<(String, 
         ("packet buffers".to_owned(), pool.bytes()),
         ("server counters".to_owned(), servers * lcores * slot as u64),
         ("server lines, two snapshots".to_owned(), servers * line),
-        (format!("maglev ({services} services at most)"), services * u64::from(DEFAULT_SIZE) * 4),
+        (format!("maglev ({services} services at most)"), maglev(settings)),
         ("rings of net_af_packet, in the kernel".to_owned(), kernel_rings(settings)),
     ])
+}
+
+/// Two bytes a place: a table for `mh` and one for flows without an entry, of each service that there
+/// may be; and what services of the config want beyond that.
+fn maglev(settings: &Settings) -> u64 {
+    let sizes = settings.services.iter().filter_map(|service| service.maglev_size);
+    let beyond: u64 = sizes.map(|size| u64::from(size.saturating_sub(DEFAULT_SIZE))).sum();
+    2 * (2 * u64::from(settings.director.max_services) * u64::from(DEFAULT_SIZE) + beyond)
 }
 
 /// Bytes of the rings that AF_PACKET shares with the kernel: one each way and queue, of frames of

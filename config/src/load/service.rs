@@ -1,5 +1,6 @@
 //! `[[service]]` and its servers.
 
+use engine::sched::maglev::SIZES;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -71,9 +72,20 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
     let scheduler = r.read("scheduler", read::parsed).unwrap_or_else(default_scheduler);
     let forward = r.read("forward", read::parsed).unwrap_or_default();
     let stray = r.read("stray", read::parsed).unwrap_or_default();
+    let maglev_hash = r.read("maglev-hash", read::parsed).unwrap_or_default();
+    let maglev_size = r.read("maglev-size", read::number(SIZES));
     let servers = r.items("servers").unwrap_or_default();
     r.finish(LATER_SERVICE);
-    let base = ServiceSpec { name, scheduler, flags, forward, stray, ..ServiceSpec::new(listen?) };
+    let base = ServiceSpec {
+        name,
+        scheduler,
+        flags,
+        forward,
+        stray,
+        maglev_hash,
+        maglev_size,
+        ..ServiceSpec::new(listen?)
+    };
     let mut service = base.resolved();
     if let Err(fault) = check::service(&service, network) {
         r.problem(Problem::fault(r.span_of(fault.key), fault));

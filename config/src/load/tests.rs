@@ -6,7 +6,9 @@ use engine::sched::SchedulerKind;
 use proptest::prelude::*;
 
 use crate::settings::{Director, Dpdk, Idle, Port, Settings};
-use crate::spec::{Admin, Endpoint, Flags, Forward, ServerSpec, ServiceSpec, Stray, Timeouts};
+use crate::spec::{
+    Admin, Endpoint, Flags, Forward, MaglevHash, ServerSpec, ServiceSpec, Stray, Timeouts,
+};
 use crate::{parse, save};
 
 const HEAD: &str = "[director]\nlcores = [1]\n[[port]]\nname = \"p0\"\ndevice = \"net_null0\"\n\
@@ -57,7 +59,8 @@ fn unknown_and_later_keys_are_refused_by_name_all_at_once() {
             "`colour` is unknown in [[service]]",
             "`check` in [[service]] is not supported yet",
             "\"fastest\" is unknown; allowed: rr, wrr, lc, wlc, ",
-            "allowed: flags, forward, listen, name, scheduler, servers, stray",
+            "allowed: flags, forward, listen, maglev-hash, maglev-size, name, scheduler, \
+             servers, stray",
         ],
     );
     refused("[metrics]\nport = 1\n", &["`metrics` in the file is not supported yet"]);
@@ -97,6 +100,12 @@ fn contradictions_are_refused_where_they_stand() {
     let flags =
         "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nscheduler = \"mh\"\nflags = [\"sh-port\"]\n";
     refused(flags, &["sh-port is for scheduler sh, not for mh"]);
+    let maglev = |keys: &str| format!("[[service]]\nlisten = \"tcp 192.0.2.1:80\"\n{keys}");
+    let mh = "scheduler = \"mh\"\nmaglev-size = ";
+    refused(&maglev("maglev-size = 4093\n"), &["maglev-size is for scheduler mh, not for wlc"]);
+    refused(&maglev(&format!("{mh}65536\n")), &["65536 is not a prime from 251", "example 65537"]);
+    let kernel = format!("{mh}655373\nmaglev-hash = \"kernel\"\n");
+    refused(&maglev(&kernel), &["Linux has no table of 655373 places", "one of 251, 509"]);
 }
 
 #[test]
@@ -179,6 +188,9 @@ fn services() -> impl Strategy<Value = Vec<ServiceSpec>> {
             s.flags =
                 Flags::try_from(set.map(|(name, _)| name).collect::<Vec<_>>()).unwrap_or_default();
             s.forward = if b[3] { Forward::Dr } else { Forward::Tunnel };
+            if scheduler == SchedulerKind::Mh && b[2] {
+                (s.maglev_hash, s.maglev_size) = (MaglevHash::Kernel, b[1].then_some(65_521));
+            }
             s.stray = if b[4] { Stray::Reset } else { Stray::Drop };
             s.servers = servers;
             s.resolved()

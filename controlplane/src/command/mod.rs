@@ -176,6 +176,7 @@ commands! {
     "service add" => service_add::ServiceAdd,
     "service edit" => service_edit::ServiceEdit,
     "service del" => service_del::ServiceDel,
+    "service maglev" => service_maglev::ServiceMaglev,
     "service flush" => service_flush::ServiceFlush,
     "server list" => server_list::ServerList,
     "server add" => server_add::ServerAdd,

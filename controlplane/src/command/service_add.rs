@@ -1,6 +1,6 @@
 //! `service add`.
 
-use config::spec::{Flags, ServiceRef, ServiceSpec, Stray};
+use config::spec::{Flags, MaglevHash, ServiceRef, ServiceSpec, Stray};
 use engine::sched::SchedulerKind;
 
 use super::Command;
@@ -29,13 +29,20 @@ pub struct ServiceAdd {
     /// Packets that belong to no connection: reset or drop
     #[arg(long, value_name = "POLICY")]
     stray: Option<Stray>,
+    /// How mh hashes: keyed, by the director's mh-key; or kernel, to agree with Linux directors
+    #[arg(long, value_name = "HASH")]
+    maglev_hash: Option<MaglevHash>,
+    /// Places in the table of mh: a prime, 100 for each server or more
+    #[arg(long, value_name = "PLACES")]
+    maglev_size: Option<u32>,
 }
 
 impl Command for ServiceAdd {
     const METHOD: &'static str = "service.add";
     const EXAMPLES: &'static str = "
         sluicectl service add tcp 192.0.2.10:80 -s wlc --name web
-        sluicectl service add udp 192.0.2.10:53 -s mh -b mh-port,mh-fallback --forward tunnel";
+        sluicectl service add udp 192.0.2.10:53 -s mh -b mh-port,mh-fallback --forward tunnel
+        sluicectl service add tcp 192.0.2.10:443 -s mh --maglev-size 65537";
 
     fn change(self) -> Result<Change, Failed> {
         let ServiceRef::Endpoint(endpoint) = words::service(&self.service)? else {
@@ -48,6 +55,8 @@ impl Command for ServiceAdd {
         spec.flags = self.flags.unwrap_or_default();
         spec.forward = self.forward.forward()?.unwrap_or_default();
         spec.stray = self.stray.unwrap_or_default();
+        spec.maglev_hash = self.maglev_hash.unwrap_or_default();
+        spec.maglev_size = self.maglev_size;
         Ok(Change::AddService(spec))
     }
 }

@@ -1,6 +1,6 @@
 //! `service edit`.
 
-use config::spec::{Flags, Stray};
+use config::spec::{Flags, MaglevHash, Stray};
 use engine::sched::SchedulerKind;
 
 use super::Command;
@@ -29,6 +29,12 @@ pub struct ServiceEdit {
     /// Packets that belong to no connection: reset or drop
     #[arg(long, value_name = "POLICY")]
     stray: Option<Stray>,
+    /// How mh hashes: keyed, by the director's mh-key; or kernel, to agree with Linux directors
+    #[arg(long, value_name = "HASH")]
+    maglev_hash: Option<MaglevHash>,
+    /// Places in the table of mh: a prime, 100 for each server or more
+    #[arg(long, value_name = "PLACES")]
+    maglev_size: Option<u32>,
 }
 
 impl Command for ServiceEdit {
@@ -45,6 +51,8 @@ impl Command for ServiceEdit {
             flags: self.flags,
             forward: self.forward.forward()?,
             stray: self.stray,
+            maglev_hash: self.maglev_hash,
+            maglev_size: self.maglev_size,
         };
         if edit == change::ServiceEdit::default() {
             return Err(Failed::Usage("nothing to change was given".into()));

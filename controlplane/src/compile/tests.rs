@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use config::settings::Port;
-use config::spec::{Forward, ServerRef};
+use config::spec::{Admin, Forward, ServerRef};
 use config::{ServerSpec, ServiceSpec};
 use engine::addr::Mac;
 use engine::forward::ForwarderKind;
 use engine::neigh::HopId;
+use engine::sched::SchedulerKind;
 
 use super::*;
 use crate::change::{Change, ServerEdit};
@@ -98,6 +99,49 @@ fn what_did_not_change_is_the_same() {
     assert!(Arc::ptr_eq(find(&before, DNS), find(&after, DNS)));
     assert!(!Arc::ptr_eq(find(&before, WEB), find(&after, WEB)));
     assert_eq!(before.servers[0].hop, after.servers[0].hop);
+}
+
+#[test]
+fn a_maglev_table_is_keyed_unless_it_must_agree_with_the_kernel() {
+    let servers = ["10.0.0.11", "10.0.0.12", "10.0.0.13"];
+    let mh = |listen, hash| ServiceSpec {
+        scheduler: SchedulerKind::Mh,
+        maglev_hash: hash,
+        maglev_size: Some(251),
+        ..service(listen, &servers)
+    };
+    let (mut store, mut compiler) =
+        rig(&[mh(WEB, MaglevHash::Keyed), mh("udp 192.0.2.10:80", MaglevHash::Kernel)]);
+    compiler.compile(&store);
+    let ids: Vec<_> = store.services().map(|entry| entry.id).collect();
+    let maglev = |compiler: &Compiler, n: usize| compiler.maglev(ids[n]).unwrap().0.clone();
+    let (keyed, kernel) = (maglev(&compiler, 0), maglev(&compiler, 1));
+    // The kernel's rounds give the first of the walk the rest; shares of keyed tables are even too.
+    assert_eq!((keyed.size(), keyed.shares().iter().sum::<u32>()), (251, 251));
+    assert_eq!(kernel.shares(), [84, 84, 83]);
+    let alike = Scheduler::build(
+        SchedulerKind::Mh,
+        &store.services().next().unwrap().pool,
+        SchedFlags { mh_key: None, mh_size: Some(251), ..SchedFlags::default() },
+    );
+    let Scheduler::Mh(alike) = alike else { panic!("mh was asked for") };
+    assert!(kernel.agrees(&alike) && !keyed.agrees(&alike));
+
+    let endpoint: config::Endpoint = WEB.parse().unwrap();
+    let server = ServerRef::Address("10.0.0.11".parse().unwrap(), None);
+    let mut edit = |edit: ServerEdit| {
+        let (service, server) = (endpoint.into(), server.clone());
+        store.apply(&[Change::EditServer { service, server, edit }]).unwrap();
+        compiler.compile(&store);
+        maglev(&compiler, 0)
+    };
+    let drain = edit(ServerEdit { admin: Some(Admin::Drain), ..ServerEdit::default() });
+    assert!(drain.shares_table(&keyed), "its pool did not change");
+    let heavier = edit(ServerEdit { weight: Some(2), ..ServerEdit::default() });
+    assert!(!heavier.shares_table(&keyed));
+    let gained = heavier.shares()[2] - keyed.shares()[2];
+    assert_eq!(heavier.disruption().unwrap().least, gained);
+    assert!((40..=42).contains(&gained), "from a third to a half: {gained}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use config::check;
 use config::load::MAX_TIMEOUT;
-use config::spec::{Flags, Timeouts};
+use config::spec::{Flags, MaglevHash, Timeouts};
 use config::{ServerRef, ServerSpec, ServiceRef, ServiceSpec};
 use engine::pool::PoolServer;
 
@@ -47,11 +47,14 @@ impl Store {
         let (order, entry) = self.find(service)?;
         let mut spec = entry.spec.clone();
         if let Some(scheduler) = edit.scheduler.filter(|s| *s != spec.scheduler) {
-            // Flags belong to a scheduler: another one starts without.
+            // Flags and tables belong to a scheduler: another one starts without.
             (spec.scheduler, spec.flags) = (scheduler, Flags::default());
+            (spec.maglev_hash, spec.maglev_size) = (MaglevHash::default(), None);
         }
         spec.flags = edit.flags.unwrap_or(spec.flags);
         spec.forward = edit.forward.unwrap_or(spec.forward);
+        spec.maglev_hash = edit.maglev_hash.unwrap_or(spec.maglev_hash);
+        spec.maglev_size = edit.maglev_size.or(spec.maglev_size);
         spec.stray = edit.stray.unwrap_or(spec.stray);
         spec.name = edit.name.clone().unwrap_or(spec.name);
         check::service(&spec, &self.network)?;

@@ -4,7 +4,7 @@ use engine::addr::{Addr, L4Proto};
 use engine::flow::{Family, FlowKey};
 use engine::live::{LiveView, LoadView};
 use engine::pool::{Pool, PoolServer};
-use engine::sched::maglev::{Maglev, SIZES};
+use engine::sched::maglev::Maglev;
 use engine::sched::{Arrival, Cursor, SchedFlags, Scheduler, SchedulerKind, Who};
 use engine::stats::{ConnCounts, LcoreBoard};
 use engine::ticks::Ticks;
@@ -260,7 +260,7 @@ fn homes(maglev: &Maglev, pool: &Pool, down: &[u32]) -> Vec<Option<u32>> {
 #[test]
 fn maglev_moves_hardly_more_than_the_clients_of_who_leaves() {
     for key in [None, Some([3; 16])] {
-        for size in [4093, SIZES[9]] {
+        for size in [4093, 131_071] {
             let flags = SchedFlags { mh_key: key, mh_size: Some(size), ..SchedFlags::default() };
             let Scheduler::Mh(build) = Scheduler::build(SchedulerKind::Mh, &pool(&[1; 10]), flags)
             else {

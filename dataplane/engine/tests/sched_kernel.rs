@@ -33,6 +33,18 @@ fn in_kernel(kind: SchedulerKind) -> bool {
     kind != SchedulerKind::Twos
 }
 
+/// Whether it remembers destinations: then LVS goes on using the server that a destination had
+/// although it is over its limit, and Sluice does not.
+fn remembers(kind: SchedulerKind) -> bool {
+    matches!(kind, SchedulerKind::Lblc | SchedulerKind::Lblcr)
+}
+
+/// No fallback where servers have limits: LVS refuses a client when all servers that have a bucket
+/// are at theirs, though others are not; Sluice takes one of those.
+const fn flag_bits(bits: u8, limits: bool) -> u8 {
+    if limits { bits & 1 } else { bits }
+}
+
 /// Two flags by two bits, as ipvsadm says them.
 fn flags(kind: SchedulerKind, bits: u8) -> Option<String> {
     if !matches!(kind, SchedulerKind::Sh | SchedulerKind::Mh) {
@@ -60,7 +72,8 @@ fn event(
 ) -> impl Strategy<Value = Event> {
     let index = any::<usize>;
     let limit = move || if limits { (0..6_u32).boxed() } else { Just(0).boxed() };
-    let kinds: Vec<_> = SchedulerKind::ALL.iter().copied().filter(|k| in_kernel(*k)).collect();
+    let fits = |k: &SchedulerKind| in_kernel(*k) && !(limits && remembers(*k));
+    let kinds: Vec<_> = SchedulerKind::ALL.iter().copied().filter(fits).collect();
     let kinds = prop_oneof![Just(kind), prop::sample::select(kinds)];
     prop_oneof![
         4 => (index(), weight.clone(), limit()).prop_map(|(at, w, x)| Event::Add(at, w, x)),
@@ -68,7 +81,7 @@ fn event(
         3 => index().prop_map(Event::Delete),
         40 => (any::<u8>(), any::<u8>()).prop_map(|(c, v)| Event::Open(c, v)),
         8 => index().prop_map(Event::Close),
-        1 => (kinds, any::<u8>()).prop_map(|(k, bits)| Event::Reschedule(k, bits)),
+        1 => (kinds, any::<u8>()).prop_map(move |(k, bits)| Event::Reschedule(k, flag_bits(bits, limits))),
     ]
 }
 
@@ -77,11 +90,10 @@ fn history(kind: SchedulerKind, port: u16) -> impl Strategy<Value = History> {
     let v6 = prop::bool::weighted(if hashes { 0.2 } else { 0.02 });
     let shape = (weights(), any::<u8>(), v6, any::<bool>(), prop::bool::weighted(0.2), 1..=20_u8);
     let all = shape.prop_flat_map(move |(weight, bits, v6, many, limits, vips)| {
-        let keeps = matches!(kind, SchedulerKind::Lblc | SchedulerKind::Lblcr);
+        let keeps = remembers(kind);
         let first = prop::collection::vec(weight.clone(), 0..8);
-        // LVS goes on using the server that a destination had although it is over its limit.
         let events = prop::collection::vec(event(kind, weight, limits && !keeps), 20..100);
-        (first, events, Just((bits, v6, many && !v6 && (keeps || hashes), vips)))
+        (first, events, Just((flag_bits(bits, limits), v6, many && !v6 && (keeps || hashes), vips)))
     });
     all.prop_map(move |(first, events, (bits, v6, any_destination, vips))| {
         let adds = first.into_iter().enumerate().map(|(i, w)| Event::Add(i, w, 0));

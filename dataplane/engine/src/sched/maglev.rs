@@ -8,50 +8,37 @@
 //! Two ways of hashing:
 //! * **kernel**: as Linux does, so that a director next to LVS agrees with it. Addresses are folded
 //!   to 32 bits and hashed under two fixed keys: strangers can aim at one server.
-//! * **keyed**: SipHash-1-3 of whole addresses under a key. Servers take their turns in the order of
-//!   their addresses, not of their adding, so directors agree whatever their history.
+//! * **keyed**: SipHash-1-3 of whole addresses under a key, shares exact to a place. Directors with
+//!   one key agree, whatever their history.
 
-use std::hash::Hasher;
+use std::sync::Arc;
 
-use siphasher::sip::SipHasher13;
-
-use super::buckets::fold;
+pub use super::maglev_table::{DEFAULT_SIZE, Disruption, KERNEL_SIZES, SIZES, is_size};
+use super::maglev_table::{Hashing, KERNEL_KEYS, Table, kernel_hash, keyed_hash};
 use super::{Arrival, Cursor, SchedFlags, Schedule};
 use crate::addr::Addr;
 use crate::flow::{Family, FlowKey};
 use crate::live::LoadView;
-use crate::pool::{Pool, gcd};
+use crate::pool::Pool;
 
-/// Sizes of tables: the primes that LVS knows.
-pub const SIZES: [u32; 10] =
-    [251, 509, 1021, 2039, DEFAULT_SIZE, 8191, 16381, 32749, 65521, 131_071];
-
-/// LVS's default, and the size of fallback tables.
-pub const DEFAULT_SIZE: u32 = 4093;
-
-/// The table of one pool. Two bytes a place: it holds positions, so equal pools can share it.
+/// A table, and how clients find their places in it.
 #[derive(Clone, Debug)]
 pub struct Maglev {
     hashing: Hashing,
     with_port: bool,
     fallback: bool,
-    /// Position in the pool, or [`VACANT`]. Only a pool without any weight leaves it empty.
-    table: Box<[u16]>,
+    table: Arc<Table>,
 }
 
 impl Schedule for Maglev {
     /// # Panics
-    /// When the size is not one of [`SIZES`].
+    /// When the size is not one that [`is_size`] allows.
     fn build(pool: &Pool, flags: SchedFlags) -> Self {
-        let size = flags.mh_size.unwrap_or(DEFAULT_SIZE);
-        assert!(SIZES.contains(&size), "{size} is not a size of a Maglev table");
-        let hashing = flags.mh_key.map_or(Hashing::Kernel, Hashing::Keyed);
-        Self {
-            hashing,
-            with_port: flags.mh_port,
-            fallback: flags.mh_fallback,
-            table: fill(pool, hashing, size),
-        }
+        Self::make(pool, flags, None)
+    }
+
+    fn rebuild(&self, pool: &Pool, flags: SchedFlags) -> Self {
+        Self::make(pool, flags, Some(self))
     }
 
     #[inline]
@@ -67,6 +54,55 @@ impl Schedule for Maglev {
 }
 
 impl Maglev {
+    /// The table of `old` serves again if it is that of this pool.
+    fn make(pool: &Pool, flags: SchedFlags, old: Option<&Self>) -> Self {
+        let size = flags.mh_size.unwrap_or(DEFAULT_SIZE);
+        assert!(is_size(size), "{size} is not a size of a Maglev table");
+        let hashing = flags.mh_key.map_or(Hashing::Kernel, Hashing::Keyed);
+        let old = old.filter(|old| old.hashing == hashing && old.size() == size);
+        let table = match old {
+            Some(old) if old.table.is_of(pool) => Arc::clone(&old.table),
+            _ => Arc::new(Table::new(pool, hashing, size, old.map(|old| &*old.table))),
+        };
+        Self { hashing, with_port: flags.mh_port, fallback: flags.mh_fallback, table }
+    }
+
+    /// Whether both go by one and the same table: nothing was built between them.
+    #[must_use]
+    pub fn shares_table(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.table, &other.table)
+    }
+
+    /// Whether both send every client to the same place of the pool.
+    #[must_use]
+    pub fn agrees(&self, other: &Self) -> bool {
+        self.hashing == other.hashing && self.table.places == other.table.places
+    }
+
+    /// Places in the table.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.table.size()
+    }
+
+    /// Bytes that the table takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    /// How many places each server has, by its position in the pool.
+    #[must_use]
+    pub fn shares(&self) -> Vec<u32> {
+        self.table.shares()
+    }
+
+    /// What building the table moved; `None` for the first one of a size and key.
+    #[must_use]
+    pub fn disruption(&self) -> Option<Disruption> {
+        self.table.last_disruption()
+    }
+
     /// The hash for flows that get no entry: over address and port, a place whose server is not
     /// eligible gives way. The same on all directors with the same pool and key; without a key all
     /// directors agree, and strangers can compute it too.
@@ -130,7 +166,7 @@ impl Maglev {
     }
 
     fn eligible(&self, pool: &Pool, place: u32, load: LoadView<'_>) -> Option<usize> {
-        let at = usize::from(self.table[place as usize]);
+        let at = usize::from(self.table.places[place as usize]);
         (load.weight(pool.servers.get(at)?.slot) > 0).then_some(at)
     }
 
@@ -143,113 +179,10 @@ impl Maglev {
         };
         hash % self.size()
     }
-
-    #[allow(clippy::cast_possible_truncation, reason = "one of SIZES")]
-    const fn size(&self) -> u32 {
-        self.table.len() as u32
-    }
 }
-
-/// How addresses become numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hashing {
-    Kernel,
-    Keyed([u8; 16]),
-}
-
-/// One server's way through the table.
-struct Turns {
-    at: u16,
-    place: u32,
-    skip: u32,
-    turns: u32,
-}
-
-impl Turns {
-    #[allow(clippy::cast_possible_truncation, reason = "the halves of 64 bits")]
-    fn new(at: u16, server: (Addr, u16), turns: u32, hashing: Hashing, size: u32) -> Self {
-        let (place, skip) = match hashing {
-            Hashing::Kernel => {
-                let [first, second] = KERNEL_KEYS.map(|key| kernel_hash(server, 0, key));
-                (first, second)
-            }
-            Hashing::Keyed(key) => {
-                let hash = keyed_hash(server, SERVER, &key);
-                (hash as u32, (hash >> 32) as u32)
-            }
-        };
-        Self { at, place: place % size, skip: skip % (size - 1) + 1, turns }
-    }
-}
-
-/// Lets the servers take their places.
-fn fill(pool: &Pool, hashing: Hashing, size: u32) -> Box<[u16]> {
-    let mut table = vec![VACANT; size as usize].into_boxed_slice();
-    let weights = pool.servers.iter().map(|s| s.last_weight);
-    let divisor = weights.clone().fold(0, gcd).max(1);
-    let shift = shift(weights.max().unwrap_or(0) / divisor, size);
-    // More servers than numbers below VACANT cannot have a place each in any table.
-    let mut order: Vec<_> = (0..VACANT).zip(&pool.servers).collect();
-    if hashing != Hashing::Kernel {
-        order.sort_by_key(|(_, s)| (s.addr, s.port));
-    }
-    let mut takers: Vec<_> = order
-        .into_iter()
-        .filter(|(_, s)| s.last_weight > 0)
-        .map(|(at, s)| {
-            let turns = ((s.last_weight / divisor) >> shift).max(1);
-            Turns::new(at, (s.addr, s.port), turns, hashing, size)
-        })
-        .collect();
-    let mut left = if takers.is_empty() { 0 } else { size };
-    while left > 0 {
-        for taker in &mut takers {
-            for _ in 0..taker.turns.min(left) {
-                while table[taker.place as usize] != VACANT {
-                    taker.place = (taker.place + taker.skip) % size;
-                }
-                table[taker.place as usize] = taker.at;
-                left -= 1;
-            }
-        }
-    }
-    table
-}
-
-/// By how many bits weights are cut so that the greatest leaves the small ones room: LVS keeps half
-/// as many bits as the size of the table has.
-fn shift(greatest: u32, size: u32) -> u32 {
-    let bits = |n: u32| u32::BITS - n.leading_zeros();
-    bits(greatest).saturating_sub(bits(size) / 2)
-}
-
-/// SipHash-1-3 of the folded address plus the port plus a number, cut to 32 bits.
-#[allow(clippy::cast_possible_truncation, reason = "the low 32 bits are the hash")]
-fn kernel_hash((addr, port): (Addr, u16), number: u32, key: u64) -> u32 {
-    let sum = fold(addr).wrapping_add(u32::from(port)).wrapping_add(number);
-    let mut hasher = SipHasher13::new_with_keys(key, key);
-    hasher.write(&sum.to_le_bytes());
-    hasher.finish() as u32
-}
-
-fn keyed_hash((addr, port): (Addr, u16), number: u32, key: &[u8; 16]) -> u64 {
-    let mut bytes = [0; 22];
-    bytes[..16].copy_from_slice(&addr.0);
-    bytes[16..18].copy_from_slice(&port.to_be_bytes());
-    bytes[18..].copy_from_slice(&number.to_be_bytes());
-    SipHasher13::new_with_key(key).hash(&bytes)
-}
-
-const VACANT: u16 = u16::MAX;
-
-/// The number under which servers are hashed; clients' probes stay below the greatest table.
-const SERVER: u32 = u32::MAX;
 
 /// After so many failures only small servers are left, and one is taken by its rank.
 const KEYED_PROBES: u32 = 64;
 
-/// LVS's two keys; each is both halves of a SipHash key.
-const KERNEL_KEYS: [u64; 2] = [2_654_435_761, 2_654_446_892];
-
 /// For directors that were told no secret: they must agree all the same.
-const PUBLIC_KEY: [u8; 16] = *b"sluice fallback\0";
+pub const PUBLIC_KEY: [u8; 16] = *b"sluice fallback\0";

@@ -13,6 +13,7 @@ pub mod least_conn;
 pub mod locality;
 pub mod locality_replicated;
 pub mod maglev;
+mod maglev_table;
 pub mod never_queue;
 pub mod overflow;
 mod positions;
@@ -152,7 +153,7 @@ pub struct SchedFlags {
     pub mh_fallback: bool,
     /// Keyed mode of `mh`: the same on every director that must agree. `None`: as the kernel hashes.
     pub mh_key: Option<[u8; 16]>,
-    /// Places in the table of `mh`, one of [`maglev::SIZES`]. `None`: 4,093, the kernel's default.
+    /// Places in the table of `mh`, as [`maglev::is_size`] allows. `None`: 4,093, the kernel's default.
     pub mh_size: Option<u32>,
 }
 
