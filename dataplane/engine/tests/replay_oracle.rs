@@ -164,3 +164,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_script_ends_with_0_1_or_2_and_says_what_it_saw() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay-oracle");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut wrong = facts();
+    wrong["facts"][0]["picks"][23] = json!("rs3");
+    for (name, text, status, said) in [
+        ("good.json", FACTS.to_owned(), 0, "58 of 58 reproduced\n"),
+        (
+            "wrong.json",
+            wrong.to_string(),
+            1,
+            "connection 23 from 192.168.1.10:40023: rs1, recorded rs3",
+        ),
+        (
+            "broken.json",
+            "{\"facts\": 1}".to_owned(),
+            2,
+            "broken.json: facts: invalid type: integer `1`",
+        ),
+    ] {
+        let file = folder.join(name);
+        std::fs::write(&file, text).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/replay-oracle");
+        let output = std::process::Command::new(script).arg(&file).output().expect("bash runs it");
+        let all = [output.stdout, output.stderr].concat();
+        let all = String::from_utf8_lossy(&all);
+        assert_eq!(output.status.code(), Some(status), "{name}: {all}");
+        assert!(all.contains(said), "{name}: {all}");
+    }
+}
