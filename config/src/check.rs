@@ -1,11 +1,13 @@
 //! Rules on services and servers that hold for file and socket alike.
 
+use engine::addr::L4Proto;
 use std::net::IpAddr;
 
 use engine::sched::SchedulerKind;
 use engine::sched::maglev::{KERNEL_SIZES, SIZES, is_size};
 use ipnet::IpNet;
 
+use crate::load::MAX_TIMEOUT;
 use crate::settings::Port;
 use crate::spec::{Forward, MAX_WEIGHT, MaglevHash, ServerSpec, ServiceSpec, checked_name};
 
@@ -130,6 +132,13 @@ pub fn station(key: &'static str, address: IpAddr) -> Result<(), Fault> {
 /// # Errors
 /// The first broken rule.
 pub fn service(spec: &ServiceSpec, network: &Network) -> Result<(), Fault> {
+    if spec.one_packet && spec.protocol != L4Proto::Udp {
+        return Err(Fault::new("one-packet", "is for UDP: a TCP connection needs its entry"));
+    }
+    if spec.timeouts.is_some_and(|t| [t.tcp, t.tcpfin, t.udp].iter().any(|s| *s > MAX_TIMEOUT)) {
+        let fault = Fault::new("timeouts", "too long an idle time".to_owned());
+        return Err(fault.hint(format!("1 to {MAX_TIMEOUT} s, 0 for the director's")));
+    }
     if !spec.name.is_empty() {
         checked_name(&spec.name).map_err(|m| Fault::new("name", m))?;
     }

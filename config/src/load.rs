@@ -29,7 +29,7 @@ pub struct LoadError(pub String);
 pub const MAX_TIMEOUT: u32 = 31 * 86_400;
 
 const LATER_TOP: &[&str] = &["announce", "metrics", "sync", "guard", "portgroup", "web"];
-const LATER_DIRECTOR: &[&str] = &["announce", "flood-guard", "metrics", "peers", "sync", "user"];
+const LATER_DIRECTOR: &[&str] = &["announce", "metrics", "peers", "sync", "user"];
 const LATER_PORT: &[&str] = &["bond", "group", "vlan"];
 
 /// Reads and checks a file.
@@ -113,21 +113,25 @@ fn director(r: &Reader<'_>) -> Director {
         connections: r
             .read("connections", read::scaled(text::count, 1_000..=1_000_000_000))
             .unwrap_or(d.connections),
-        timeouts: timeouts(r),
+        timeouts: timeouts(r, d.timeouts),
         socket: r.read("socket", read::filled).map_or(d.socket, PathBuf::from),
         max_servers: r.read("max-servers", read::number(1..=1_000_000)).unwrap_or(d.max_servers),
         max_services: r.read("max-services", read::number(1..=65_535)).unwrap_or(d.max_services),
         mh_key: r.read("mh-key", |v| hex_key(&read::text(v)?)),
         idle: r.read("idle", read::parsed),
+        flood_guard: r
+            .read("flood-guard", read::scaled(text::count, 0..=100_000_000))
+            .map_or(d.flood_guard, |n| u32::try_from(n).unwrap_or(u32::MAX)),
+        state: r.read("state", read::filled).map(PathBuf::from),
     };
     r.finish(LATER_DIRECTOR);
     director
 }
 
-fn timeouts(director: &Reader<'_>) -> Timeouts {
-    let d = Timeouts::default();
-    let Some(value) = director.value("timeouts") else { return d };
-    let problems = director.problems();
+/// `timeouts = { … }`; those not named are `d`'s.
+fn timeouts(of: &Reader<'_>, d: Timeouts) -> Timeouts {
+    let Some(value) = of.value("timeouts") else { return d };
+    let problems = of.problems();
     let Some(r) = Reader::of_value("timeouts", value, problems) else { return d };
     let seconds = || read::number(1..=MAX_TIMEOUT);
     let timeouts = Timeouts {

@@ -7,7 +7,7 @@ use std::path::Path;
 use toml::Value;
 
 use crate::settings::{Director, Dpdk, Port, Settings};
-use crate::spec::{Admin, MaglevHash, ServerSpec, ServiceSpec, Stray};
+use crate::spec::{Admin, MaglevHash, OnRemove, ServerSpec, ServiceSpec, Stray};
 use crate::text::{show_bytes, show_count};
 
 /// The text that [`crate::parse`] reads back as the same settings.
@@ -51,6 +51,12 @@ fn director(out: &mut String, d: &Director) {
     }
     if let Some(idle) = d.idle {
         key(out, "idle", quoted(idle.name()));
+    }
+    if d.flood_guard != defaults.flood_guard {
+        key(out, "flood-guard", d.flood_guard);
+    }
+    if let Some(state) = &d.state {
+        key(out, "state", path(state));
     }
 }
 
@@ -115,6 +121,21 @@ fn service(out: &mut String, s: &ServiceSpec) {
     }
     if let Some(size) = s.maglev_size {
         key(out, "maglev-size", size);
+    }
+    if s.sloppy {
+        key(out, "sloppy", true);
+    }
+    if s.one_packet {
+        key(out, "one-packet", true);
+    }
+    if s.on_remove != OnRemove::default() {
+        key(out, "on-remove", quoted(s.on_remove));
+    }
+    if let Some(t) = s.timeouts {
+        let all = [("tcp", t.tcp), ("tcpfin", t.tcpfin), ("udp", t.udp)];
+        let set = all.into_iter().filter(|(_, secs)| *secs != 0);
+        let set: Vec<String> = set.map(|(name, secs)| format!("{name} = {secs}")).collect();
+        key(out, "timeouts", format!("{{ {} }}", set.join(", ")));
     }
     if s.servers.is_empty() {
         return;

@@ -49,6 +49,18 @@ pub struct Director {
     pub mh_key: Option<[u8; 16]>,
     /// What an lcore does when there is nothing to do; a port may say otherwise.
     pub idle: Option<Idle>,
+    /// New entries per second and lcore; above, flows are forwarded without one. 0: no limit.
+    pub flood_guard: u32,
+    /// Where deadlines survive a restart of the daemon; beside the socket if absent.
+    pub state: Option<PathBuf>,
+}
+
+impl Director {
+    /// The file in which deadlines survive a restart of the daemon.
+    #[must_use]
+    pub fn state_file(&self) -> PathBuf {
+        self.state.clone().unwrap_or_else(|| self.socket.with_extension("state"))
+    }
 }
 
 impl Default for Director {
@@ -63,6 +75,8 @@ impl Default for Director {
             max_services: 4_096,
             mh_key: None,
             idle: None,
+            flood_guard: 0,
+            state: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use engine::addr::{L4Proto, Mac};
 use engine::forward::ForwarderKind;
 use engine::sched::SchedulerKind;
+use engine::server::Orphans;
 use engine::service::{ServiceKey, StrayPolicy};
 use engine::snapshot;
 use serde::{Deserialize, Serialize};
@@ -259,6 +260,45 @@ impl MaglevHash {
     }
 }
 
+/// What becomes of a server's connections when it is removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
+pub enum OnRemove {
+    /// They live on until they end by themselves.
+    #[default]
+    Drain,
+    /// They end; the client's next segment is answered by a reset.
+    Reset,
+    /// They end; what the client sends next belongs to nothing.
+    Forget,
+    /// The client's next packet brings them to another server.
+    Reschedule,
+}
+
+impl OnRemove {
+    /// The name in file and socket.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Drain => "drain",
+            Self::Reset => "reset",
+            Self::Forget => "forget",
+            Self::Reschedule => "reschedule",
+        }
+    }
+
+    /// As the engine says it; `None`: they live on.
+    #[must_use]
+    pub const fn orphans(self) -> Option<Orphans> {
+        match self {
+            Self::Drain => None,
+            Self::Reset => Some(Orphans::Reset),
+            Self::Forget => Some(Orphans::Forget),
+            Self::Reschedule => Some(Orphans::Reschedule),
+        }
+    }
+}
+
 impl From<Stray> for StrayPolicy {
     fn from(stray: Stray) -> Self {
         match stray {
@@ -326,6 +366,7 @@ macro_rules! named {
 }
 named!(Forward: "dr" | "gatewaying" => Dr, "tunnel" | "ipip" => Tunnel; later: "nat", "masquerading");
 named!(TunType: "ipip" => Ipip; later: "gre", "gue");
+named!(OnRemove: "drain" => Drain, "reset" => Reset, "forget" => Forget, "reschedule" => Reschedule; later:);
 named!(Stray: "reset" => Reset, "drop" => Drop; later:);
 named!(MaglevHash: "keyed" => Keyed, "kernel" => Kernel; later:);
 named!(Admin: "enabled" => Enabled, "drain" => Drain, "disabled" => Disabled; later:);
@@ -362,6 +403,18 @@ pub struct ServiceSpec {
     /// Places in the table of `mh`, a prime; 4,093 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maglev_size: Option<u32>,
+    /// Whether a segment of an unknown connection begins one (LVS's `sloppy_tcp`).
+    #[serde(default)]
+    pub sloppy: bool,
+    /// UDP: whether every datagram is scheduled by itself (LVS's `--ops`).
+    #[serde(default)]
+    pub one_packet: bool,
+    /// What becomes of a removed server's connections.
+    #[serde(default)]
+    pub on_remove: OnRemove,
+    /// Its own idle times; one of 0, or all if absent, are the director's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<Timeouts>,
     /// Its servers, in the order in which they were added.
     #[serde(default)]
     pub servers: Vec<ServerSpec>,
@@ -388,6 +441,10 @@ impl ServiceSpec {
             stray: Stray::default(),
             maglev_hash: MaglevHash::default(),
             maglev_size: None,
+            sloppy: false,
+            one_packet: false,
+            on_remove: OnRemove::default(),
+            timeouts: None,
             servers: Vec::new(),
         }
     }
@@ -404,6 +461,7 @@ impl ServiceSpec {
         if self.name.is_empty() {
             self.name = self.endpoint().to_string().replace(' ', ":");
         }
+        self.timeouts = self.timeouts.filter(|t| (t.tcp, t.tcpfin, t.udp) != (0, 0, 0));
         let servers = std::mem::take(&mut self.servers);
         self.servers = servers.into_iter().map(|s| s.resolved(&self)).collect();
         self
@@ -494,6 +552,19 @@ pub struct Timeouts {
     pub tcpfin: u32,
     /// UDP.
     pub udp: u32,
+}
+
+impl Timeouts {
+    /// These, with `others` for those that are 0.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        let or = |own, other| if own == 0 { other } else { own };
+        Self {
+            tcp: or(self.tcp, others.tcp),
+            tcpfin: or(self.tcpfin, others.tcpfin),
+            udp: or(self.udp, others.udp),
+        }
+    }
 }
 
 impl Default for Timeouts {

@@ -5,8 +5,8 @@
 use std::fmt;
 
 use config::spec::{
-    Admin, Flags, Forward, MaglevHash, ServerRef, ServerSpec, ServiceRef, ServiceSpec, Stray,
-    Timeouts, TunType,
+    Admin, Flags, Forward, MaglevHash, OnRemove, ServerRef, ServerSpec, ServiceRef, ServiceSpec,
+    Stray, Timeouts, TunType,
 };
 use engine::addr::Mac;
 use engine::sched::SchedulerKind;
@@ -54,16 +54,45 @@ pub enum Change {
         /// What is new.
         edit: ServerEdit,
     },
-    /// A server takes no new connections; its present ones stay, unless purged.
+    /// A server takes no new connections; what becomes of its present ones, the service says or
+    /// the request.
     #[serde(rename = "server.delete")]
     DelServer {
         /// Of which service.
         service: ServiceRef,
         /// Which.
         server: ServerRef,
-        /// Its connections end with it.
+        /// What becomes of its connections; as the service says if absent.
         #[serde(default)]
-        purge: bool,
+        then: Option<OnRemove>,
+    },
+    /// A server takes no new connections, in all its services.
+    #[serde(rename = "server.drain")]
+    DrainServer {
+        /// Which.
+        server: ServerRef,
+        /// After so many seconds its connections end.
+        #[serde(default)]
+        deadline: Option<u32>,
+        /// How they end then.
+        #[serde(default)]
+        then: Option<OnRemove>,
+    },
+    /// A server takes new connections again, in all its services; a deadline is void.
+    #[serde(rename = "server.enable")]
+    EnableServer {
+        /// Which.
+        server: ServerRef,
+    },
+    /// A server's connections end; it stays as it is.
+    #[serde(rename = "server.end")]
+    EndConnections {
+        /// Of which service.
+        service: ServiceRef,
+        /// Which.
+        server: ServerRef,
+        /// How.
+        then: OnRemove,
     },
     /// Idle times; 0 keeps a value.
     #[serde(rename = "timeouts.set")]
@@ -104,6 +133,14 @@ pub struct ServiceEdit {
     pub maglev_hash: Option<MaglevHash>,
     /// Places in the table of `mh`.
     pub maglev_size: Option<u32>,
+    /// Whether a segment of an unknown connection begins one.
+    pub sloppy: Option<bool>,
+    /// Whether every datagram is scheduled by itself.
+    pub one_packet: Option<bool>,
+    /// What becomes of a removed server's connections.
+    pub on_remove: Option<OnRemove>,
+    /// Its own idle times; one of 0 is the director's.
+    pub timeouts: Option<Timeouts>,
 }
 
 /// What is new of a server; absent means unchanged.

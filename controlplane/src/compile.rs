@@ -8,14 +8,15 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use config::Settings;
 use config::check::Network;
 use config::spec::MaglevHash;
+use config::spec::Timeouts;
+use config::{ServiceSpec, Settings};
 use engine::addr::Addr;
 use engine::sched::maglev::{Maglev, PUBLIC_KEY};
 use engine::sched::{SchedFlags, Scheduler};
 use engine::server::ServerLine;
-use engine::service::{Pool, Service, ServiceId, ServiceTable};
+use engine::service::{Pool, Rules, Service, ServiceId, ServiceTable};
 use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot};
 
 use crate::hops::{Hops, NextHop};
@@ -31,6 +32,7 @@ pub struct Compiler {
     own: Vec<(IpAddr, usize)>,
     lcores: u16,
     mh_key: Option<[u8; 16]>,
+    flood_guard: u32,
     seed: u64,
     built: HashMap<ServiceId, Built>,
     fallbacks: HashMap<Vec<Place>, Weak<Maglev>>,
@@ -63,6 +65,7 @@ impl Compiler {
             own: own.collect(),
             lcores: u16::try_from(settings.director.lcores.len()).unwrap_or(u16::MAX),
             mh_key: settings.director.mh_key,
+            flood_guard: settings.director.flood_guard,
             seed,
             built: HashMap::new(),
             fallbacks: HashMap::new(),
@@ -74,7 +77,8 @@ impl Compiler {
     pub fn compile(&mut self, store: &Store) -> Arc<Snapshot> {
         self.fallbacks.retain(|_, table| table.strong_count() > 0);
         self.hops.begin();
-        let services: Vec<Arc<Service>> = store.services().map(|e| self.service(e)).collect();
+        let services: Vec<Arc<Service>> =
+            store.services().map(|e| self.service(e, store.timeouts())).collect();
         let alive: HashMap<ServiceId, ()> = services.iter().map(|s| (s.id, ())).collect();
         self.built.retain(|id, _| alive.contains_key(id));
         let servers = self.lines(store);
@@ -91,13 +95,16 @@ impl Compiler {
             neighbours: neighbours.into(),
             timeouts: store.timeouts().into(),
             closed_port_reset: true,
+            flood_guard: self.flood_guard,
         })
     }
 
-    fn service(&mut self, entry: &Arc<Entry>) -> Arc<Service> {
+    fn service(&mut self, entry: &Arc<Entry>, timeouts: Timeouts) -> Arc<Service> {
+        let rules = rules(&entry.spec, timeouts);
         let last = self.built.get(&entry.id);
         if let Some(built) = last
             && Arc::ptr_eq(&built.of, entry)
+            && built.service.rules == rules
         {
             return Arc::clone(&built.service);
         }
@@ -132,7 +139,7 @@ impl Compiler {
             pool: entry.pool.clone(),
             scheduler,
             fallback: self.fallback(&entry.pool),
-            stray: spec.stray.into(),
+            rules,
         });
         let built = Built { of: Arc::clone(entry), service: Arc::clone(&service), took };
         self.built.insert(entry.id, built);
@@ -167,7 +174,8 @@ impl Compiler {
     }
 
     fn line(&mut self, slot: &Slot, network: &Network) -> ServerLine {
-        self.resolved(slot, network).unwrap_or_else(|| ServerLine::vacant(slot.generation))
+        let vacant = || ServerLine { orphans: slot.orphans, ..ServerLine::vacant(slot.generation) };
+        self.resolved(slot, network).unwrap_or_else(vacant)
     }
 
     fn resolved(&mut self, slot: &Slot, network: &Network) -> Option<ServerLine> {
@@ -191,6 +199,7 @@ impl Compiler {
             port: spec.port.unwrap_or_default(),
             mtu: spec.mtu.unwrap_or(facts.mtu).min(facts.mtu),
             forwarder: spec.forwarder(),
+            orphans: slot.orphans,
             in_use: true,
         })
     }
@@ -210,6 +219,15 @@ impl Compiler {
             locals.insert(addr, Local { addr, kind: LocalKind::Vip, ports: ports | own });
         }
         locals.into_values().collect()
+    }
+}
+
+fn rules(spec: &ServiceSpec, timeouts: Timeouts) -> Rules {
+    Rules {
+        stray: spec.stray.into(),
+        sloppy: spec.sloppy,
+        one_packet: spec.one_packet,
+        timeouts: spec.timeouts.map(|own| own.or(timeouts).into()),
     }
 }
 

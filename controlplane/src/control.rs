@@ -4,8 +4,10 @@
 //! wait; what takes time (a write's acknowledgement, a list of connections) takes a [`Done`] and
 //! answers later. Time comes from the clock in [`Setup`], so tests drive it.
 
+mod drains;
 mod maglev;
 mod query;
+pub mod rebalance;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -31,9 +33,11 @@ use crate::compile::Compiler;
 use crate::neighbours::{Announcer, Neighbours};
 use crate::publish::Publisher;
 use crate::slots::Use;
-use crate::store::Store;
+use crate::store::{Member, Store};
 use crate::views::{ConnFilter, ConnPage, PortCounters};
+use drains::Drains;
 use query::Queries;
+use rebalance::{Part, Plan, Rebalance, excess};
 
 /// Something to do on the control thread; must not wait.
 pub type Job = Box<dyn FnOnce(&mut Control) + Send>;
@@ -122,6 +126,8 @@ pub struct Control {
     neighbours: Neighbours,
     announcer: Announcer,
     queries: Queries,
+    drains: Drains,
+    rebalances: Vec<Rebalance>,
     unconfirmed: Vec<Unconfirmed>,
     last_change: LastChange,
     port_base: Vec<PortCounters>,
@@ -138,12 +144,13 @@ impl Control {
     /// # Errors
     /// When the config does not fit the limits or the ports.
     pub fn new(setup: Setup) -> Result<Self, Refusal> {
-        let store = Store::new(&setup.settings)?;
+        let mut store = Store::new(&setup.settings)?;
+        let now_ms = (setup.clock)();
+        let drains = Drains::load(&setup.settings, &mut store, now_ms);
         let mut compiler =
             Compiler::new(&setup.settings, &setup.ports, setup.hops.len(), setup.seed);
         let publisher = Publisher::new(compiler.compile(&store), setup.lcores.len());
         let boards = setup.lcores.iter().map(|l| Arc::clone(&l.board)).collect();
-        let now_ms = (setup.clock)();
         let mut control = Self {
             lives: setup.lcores.iter().map(|l| Arc::clone(&l.live)).collect(),
             port_base: vec![PortCounters::default(); setup.ports.len()],
@@ -155,6 +162,8 @@ impl Control {
             neighbours: Neighbours::default(),
             announcer: Announcer::default(),
             queries: Queries::default(),
+            drains,
+            rebalances: Vec::new(),
             unconfirmed: Vec::new(),
             last_change: LastChange { by: String::new(), at_ms: now_ms },
             conflicts: 0,
@@ -208,6 +217,10 @@ impl Control {
         if now_ms >= self.reclaimed_ms + RECLAIM_MS {
             self.reclaim();
         }
+        for (change, by) in self.drains.tick(&self.store, now_ms) {
+            self.apply(&[change], &by, Box::new(|_| {}));
+        }
+        self.rebalances.retain_mut(|r| r.tick(&mut self.setup.lcores, now_ms));
         if self.publisher.current().version != self.store.version() {
             self.publisher.publish(self.compiler.compile(&self.store));
             self.follow();
@@ -232,10 +245,40 @@ impl Control {
                 if version != before {
                     self.last_change = LastChange { by: by.to_owned(), at_ms: self.now_ms };
                 }
+                for change in changes {
+                    self.drains.note(change, &self.store, by, self.now_ms);
+                }
                 let deadline_ms = self.now_ms + APPLY_MS;
                 self.unconfirmed.push(Unconfirmed { version, deadline_ms, done });
             }
         }
+    }
+
+    /// Has the fullest servers of a service give up connections, `rate` per second; 0 stops it.
+    ///
+    /// # Errors
+    /// When there is no such service.
+    pub fn rebalance(&mut self, service: &ServiceRef, rate: u32) -> Result<Plan, Refusal> {
+        let entry = self.store.service(service)?;
+        let lines = self.store.slots().all();
+        let of_member = |m: &Member| {
+            let generation = lines[m.slot as usize].generation;
+            let weight = if m.spec.admin == Admin::Enabled { m.spec.weight } else { 0 };
+            let active = self.collector.counts(m.slot, generation).active;
+            ((m.slot, generation), (u64::from(active), weight))
+        };
+        let (places, loads): (Vec<_>, Vec<_>) = entry.members.iter().map(of_member).unzip();
+        let parts = places.into_iter().zip(excess(&loads)).filter(|(_, left)| *left > 0);
+        let part = |((server, generation), left)| Part { server, generation, left };
+        let parts = parts.map(part).collect();
+        let parts = if rate == 0 { Vec::new() } else { parts };
+        let (id, rebalance) = (entry.id, Rebalance::new(entry.id, rate, parts, self.now_ms));
+        let plan = rebalance.plan();
+        self.rebalances.retain(|r| r.service != id);
+        if plan.connections > 0 {
+            self.rebalances.push(rebalance);
+        }
+        Ok(plan)
     }
 
     /// Lists connections; answers when the lcores have, without those that are silent for 1 s.

@@ -21,6 +21,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use config::ServerSpec;
+use config::spec::OnRemove;
+use engine::server::Orphans;
 use engine::service::ServiceId;
 
 /// What a slot is used for.
@@ -53,6 +55,8 @@ pub struct Slot {
     pub spec: Option<Arc<ServerSpec>>,
     /// What it is used for.
     pub usage: Use,
+    /// What becomes of connections of its earlier lives.
+    pub orphans: Orphans,
 }
 
 impl Slot {
@@ -115,7 +119,8 @@ impl Slots {
 
     fn fresh(&mut self) -> Option<u32> {
         let next = u32::try_from(self.slots.len()).ok().filter(|n| *n < self.max)?;
-        self.slots.push(Slot { generation: 0, service: 0, spec: None, usage: Use::Free });
+        let (spec, usage, orphans) = (None, Use::Free, Orphans::default());
+        self.slots.push(Slot { generation: 0, service: 0, spec, usage, orphans });
         Some(next)
     }
 
@@ -124,19 +129,33 @@ impl Slots {
         self.slots[slot as usize].spec = Some(spec);
     }
 
+    /// A server was removed.
+    pub fn remove(&mut self, slot: u32, then: OnRemove, since: u64) {
+        match then.orphans() {
+            None => self.leave(slot, since),
+            Some(orphans) => self.purge(slot, orphans, since),
+        }
+    }
+
     /// A server was removed; its connections stay.
     pub fn leave(&mut self, slot: u32, since: u64) {
         self.slots[slot as usize].usage = Use::Leaving { since };
     }
 
     /// A server was removed with its connections.
-    pub fn purge(&mut self, slot: u32, since: u64) {
+    pub fn purge(&mut self, slot: u32, orphans: Orphans, since: u64) {
+        self.renew(slot, orphans);
         let s = &mut self.slots[slot as usize];
         if let Some(spec) = s.spec.take() {
             self.by_key.remove(&key(s.service, &spec));
         }
         s.usage = Use::Emptied { since };
-        s.generation = s.generation.wrapping_add(1);
+    }
+
+    /// All connections of a slot end: it begins another life as what it is.
+    pub fn renew(&mut self, slot: u32, orphans: Orphans) {
+        let s = &mut self.slots[slot as usize];
+        (s.generation, s.orphans) = (s.generation.wrapping_add(1), orphans);
     }
 
     /// A service ended: all its slots are purged.
@@ -145,7 +164,7 @@ impl Slots {
         let ended: Vec<usize> =
             (0..self.slots.len()).filter(|i| of_service(&self.slots[*i])).collect();
         for slot in ended {
-            self.purge(u32::try_from(slot).unwrap_or(u32::MAX), since);
+            self.purge(u32::try_from(slot).unwrap_or(u32::MAX), Orphans::Reset, since);
         }
     }
 

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use config::check::{Fault, Network};
-use config::spec::Timeouts;
+use config::spec::{Admin, Timeouts};
 use config::{Endpoint, ServerRef, ServerSpec, ServiceRef, ServiceSpec, Settings};
 use engine::service::{Pool, ServiceId};
 
@@ -47,12 +47,8 @@ impl Entry {
     /// Whether it is what a resolved spec says.
     #[must_use]
     pub fn says(&self, spec: &ServiceSpec) -> bool {
-        let maglev = |s: &ServiceSpec| (s.maglev_hash, s.maglev_size);
-        let shape =
-            |s: &ServiceSpec| (s.endpoint(), s.scheduler, s.flags, s.forward, s.stray, maglev(s));
-        self.spec.name == spec.name
-            && shape(&self.spec) == shape(spec)
-            && self.members.iter().map(|m| &*m.spec).eq(&spec.servers)
+        let shape = |s: &ServiceSpec| ServiceSpec { servers: Vec::new(), ..s.clone() };
+        shape(&self.spec) == shape(spec) && self.members.iter().map(|m| &*m.spec).eq(&spec.servers)
     }
 
     /// The service with its servers.
@@ -134,8 +130,11 @@ impl Store {
             Change::Flush => self.flush(),
             Change::AddServer { service, server } => self.add_server(self.find(service)?.0, server),
             Change::EditServer { service, server, edit } => self.edit_server(service, server, edit),
-            Change::DelServer { service, server, purge } => {
-                self.del_server(service, server, *purge)
+            Change::DelServer { service, server, then } => self.del_server(service, server, *then),
+            Change::DrainServer { server, .. } => self.set_admin(server, Admin::Drain),
+            Change::EnableServer { server } => self.set_admin(server, Admin::Enabled),
+            Change::EndConnections { service, server, then } => {
+                self.end_connections(service, server, *then)
             }
             Change::SetTimeouts(timeouts) => self.set_timeouts(*timeouts),
             Change::Restore(wanted) => self.restore(wanted),

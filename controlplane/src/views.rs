@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use config::spec::{Admin, Endpoint, Flags, Forward, MaglevHash, Stray, TunType};
+use config::spec::{
+    Admin, Endpoint, Flags, Forward, MaglevHash, OnRemove, Stray, Timeouts, TunType,
+};
 use engine::addr::{L4Proto, Mac};
 use engine::sched::SchedulerKind;
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,18 @@ pub struct ServiceView {
     pub forward: Forward,
     /// Packets that belong to nothing.
     pub stray: Stray,
+    /// Whether a segment of an unknown connection begins one.
+    #[serde(default)]
+    pub sloppy: bool,
+    /// Whether every datagram is scheduled by itself.
+    #[serde(default)]
+    pub one_packet: bool,
+    /// What becomes of a removed server's connections.
+    #[serde(default)]
+    pub on_remove: OnRemove,
+    /// Its own idle times; one of 0 is the director's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<Timeouts>,
     /// ActiveConn of all its servers, removed ones included.
     pub active: u64,
     /// InActConn of all its servers, removed ones included.
@@ -177,6 +191,9 @@ pub struct ServerView {
     pub effective_weight: u32,
     /// The operator's word on it.
     pub admin: Admin,
+    /// Until when it drains, if there is a deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainView>,
     /// A check's word on it: `up`, `down`, `unknown` (there is no check).
     pub health: String,
     /// Whether the hardware address of its next hop is known. Without it nothing reaches the server.
@@ -197,6 +214,17 @@ pub struct ServerView {
     pub totals: ServerTotals,
     /// The same per second, mean of the last 2 s.
     pub rates: ServerRates,
+}
+
+/// The deadline of a draining server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainView {
+    /// Time left, in ms.
+    pub left_ms: u64,
+    /// What becomes of its connections then.
+    pub then: OnRemove,
+    /// Who asked for it.
+    pub by: String,
 }
 
 /// What is counted for a server.

@@ -2,48 +2,14 @@
 
 mod director;
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use controlplane::{command, ctl};
+use director::ctl::{err, good, out, run, status};
 use director::{Director, fresh_folder};
 use serde_json::Value;
-
-fn run(socket: &Path, line: &str, stdin: Option<&str>) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sluicectl"))
-        .args(line.split_whitespace())
-        .env("SLUICE_SOCKET", socket)
-        .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    if let Some(text) = stdin {
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    }
-    child.wait_with_output().unwrap()
-}
-
-fn status(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// Runs a line that must succeed; its stdout.
-fn good(director: &Director, line: &str) -> String {
-    let output = run(&director.socket, line, None);
-    assert_eq!(status(&output), 0, "{line}: {}", err(&output));
-    out(&output)
-}
 
 /// The help's table columns of a row, by its first word.
 fn cells<'a>(table: &'a str, first: &str) -> Vec<&'a str> {

@@ -4,11 +4,13 @@ use engine::sched::maglev::SIZES;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::timeouts;
 use crate::check::{self, Fault, Network};
 use crate::reader::{self as read, Problems, Reader};
 use crate::report::Problem;
 use crate::spec::{
-    Admin, Endpoint, Flags, MAX_WEIGHT, ServerSpec, ServiceSpec, default_scheduler, server_address,
+    Admin, Endpoint, Flags, MAX_WEIGHT, ServerSpec, ServiceSpec, Timeouts, default_scheduler,
+    server_address,
 };
 
 const LATER_SERVICE: &[&str] = &[
@@ -16,13 +18,10 @@ const LATER_SERVICE: &[&str] = &[
     "check",
     "guard",
     "limit",
-    "one-packet",
-    "on-remove",
     "persistence",
     "persistence-mask",
     "quorum",
     "slow-start",
-    "sloppy",
     "syn-proxy",
 ];
 const LATER_SERVER: &[&str] =
@@ -74,6 +73,11 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
     let stray = r.read("stray", read::parsed).unwrap_or_default();
     let maglev_hash = r.read("maglev-hash", read::parsed).unwrap_or_default();
     let maglev_size = r.read("maglev-size", read::number(SIZES));
+    let sloppy = r.read("sloppy", read::boolean).unwrap_or_default();
+    let one_packet = r.read("one-packet", read::boolean).unwrap_or_default();
+    let on_remove = r.read("on-remove", read::parsed).unwrap_or_default();
+    let own = |_: &Spanned<DeValue<'_>>| timeouts(r, Timeouts { tcp: 0, tcpfin: 0, udp: 0 });
+    let timeouts = r.value("timeouts").map(own);
     let servers = r.items("servers").unwrap_or_default();
     r.finish(LATER_SERVICE);
     let base = ServiceSpec {
@@ -84,6 +88,10 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
         stray,
         maglev_hash,
         maglev_size,
+        sloppy,
+        one_packet,
+        on_remove,
+        timeouts,
         ..ServiceSpec::new(listen?)
     };
     let mut service = base.resolved();

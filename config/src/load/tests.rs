@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::settings::{Director, Dpdk, Idle, Port, Settings};
 use crate::spec::{
-    Admin, Endpoint, Flags, Forward, MaglevHash, ServerSpec, ServiceSpec, Stray, Timeouts,
+    Admin, Endpoint, Flags, Forward, MaglevHash, OnRemove, ServerSpec, ServiceSpec, Stray, Timeouts,
 };
 use crate::{parse, save};
 
@@ -59,8 +59,8 @@ fn unknown_and_later_keys_are_refused_by_name_all_at_once() {
             "`colour` is unknown in [[service]]",
             "`check` in [[service]] is not supported yet",
             "\"fastest\" is unknown; allowed: rr, wrr, lc, wlc, ",
-            "allowed: flags, forward, listen, maglev-hash, maglev-size, name, scheduler, \
-             servers, stray",
+            "allowed: flags, forward, listen, maglev-hash, maglev-size, name, on-remove, \
+             one-packet, scheduler, servers, sloppy, stray, timeouts",
         ],
     );
     refused("[metrics]\nport = 1\n", &["`metrics` in the file is not supported yet"]);
@@ -192,6 +192,9 @@ fn services() -> impl Strategy<Value = Vec<ServiceSpec>> {
                 (s.maglev_hash, s.maglev_size) = (MaglevHash::Kernel, b[1].then_some(65_521));
             }
             s.stray = if b[4] { Stray::Reset } else { Stray::Drop };
+            (s.sloppy, s.one_packet) = (b[1], !b[0] && b[2]);
+            s.on_remove = if b[3] { OnRemove::Drain } else { OnRemove::Reschedule };
+            s.timeouts = b[4].then_some(Timeouts { tcp: 30, tcpfin: 0, udp: 5 });
             s.servers = servers;
             s.resolved()
         };
@@ -217,6 +220,8 @@ fn settings() -> impl Strategy<Value = Settings> {
             connections: d.1,
             timeouts: Timeouts { tcp: d.2, tcpfin: 60, udp: 30 },
             mh_key: d.3,
+            flood_guard: if e.1.is_some() { 50_000 } else { 0 },
+            state: e.1.map(|_| "/run/s.state".into()),
             ..Director::default()
         };
         let dpdk = Dpdk { args: e.0, plugins: vec![], hugepages: e.1, memory: Some(e.2 << 20) };

@@ -7,6 +7,7 @@ use super::words::{OneOrAll, forward_word};
 use crate::ctl::{Ctl, Failed, listing};
 use crate::document::Services;
 use crate::table::{Table, count};
+use crate::views::ServerView;
 
 /// Show the real servers of all services, or of one
 #[derive(Debug, clap::Args)]
@@ -52,7 +53,7 @@ fn table(doc: &Services) -> Table {
                 forward_word(server.forward).to_owned(),
                 count(server.weight.into()),
                 count(server.effective_weight.into()),
-                server.admin.name().to_owned(),
+                admin_word(server),
                 server.health.clone(),
                 count(server.active),
                 count(server.inactive),
@@ -60,4 +61,12 @@ fn table(doc: &Services) -> Table {
         }
     }
     table
+}
+
+/// The admin state, with what ends it.
+fn admin_word(server: &ServerView) -> String {
+    match &server.drain {
+        None => server.admin.name().to_owned(),
+        Some(d) => format!("{} {}s {}", server.admin, d.left_ms.div_ceil(1000), d.then),
+    }
 }

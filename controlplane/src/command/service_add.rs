@@ -1,10 +1,10 @@
 //! `service add`.
 
-use config::spec::{Flags, MaglevHash, ServiceRef, ServiceSpec, Stray};
+use config::spec::{Flags, MaglevHash, ServiceRef, ServiceSpec};
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs};
+use super::words::{self, ForwardArgs, RuleArgs};
 use crate::change::Change;
 use crate::ctl::Failed;
 
@@ -26,9 +26,8 @@ pub struct ServiceAdd {
     name: Option<String>,
     #[command(flatten)]
     forward: ForwardArgs,
-    /// Packets that belong to no connection: reset or drop
-    #[arg(long, value_name = "POLICY")]
-    stray: Option<Stray>,
+    #[command(flatten)]
+    rules: RuleArgs,
     /// How mh hashes: keyed, by the director's mh-key; or kernel, to agree with Linux directors
     #[arg(long, value_name = "HASH")]
     maglev_hash: Option<MaglevHash>,
@@ -42,7 +41,8 @@ impl Command for ServiceAdd {
     const EXAMPLES: &'static str = "
         sluicectl service add tcp 192.0.2.10:80 -s wlc --name web
         sluicectl service add udp 192.0.2.10:53 -s mh -b mh-port,mh-fallback --forward tunnel
-        sluicectl service add tcp 192.0.2.10:443 -s mh --maglev-size 65537";
+        sluicectl service add tcp 192.0.2.10:443 -s mh --maglev-size 65537
+        sluicectl service add udp 192.0.2.10:514 -s rr --ops";
 
     fn change(self) -> Result<Change, Failed> {
         let ServiceRef::Endpoint(endpoint) = words::service(&self.service)? else {
@@ -54,7 +54,11 @@ impl Command for ServiceAdd {
         spec.scheduler = self.scheduler;
         spec.flags = self.flags.unwrap_or_default();
         spec.forward = self.forward.forward()?.unwrap_or_default();
-        spec.stray = self.stray.unwrap_or_default();
+        spec.stray = self.rules.stray.unwrap_or_default();
+        spec.sloppy = self.rules.sloppy.unwrap_or_default();
+        spec.one_packet = self.rules.ops.unwrap_or_default();
+        spec.on_remove = self.rules.on_remove.unwrap_or_default();
+        spec.timeouts = self.rules.timeouts;
         spec.maglev_hash = self.maglev_hash.unwrap_or_default();
         spec.maglev_size = self.maglev_size;
         Ok(Change::AddService(spec))

@@ -1,10 +1,10 @@
 //! `service edit`.
 
-use config::spec::{Flags, MaglevHash, Stray};
+use config::spec::{Flags, MaglevHash};
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs};
+use super::words::{self, ForwardArgs, RuleArgs};
 use crate::change::{self, Change};
 use crate::ctl::Failed;
 
@@ -26,9 +26,8 @@ pub struct ServiceEdit {
     name: Option<String>,
     #[command(flatten)]
     forward: ForwardArgs,
-    /// Packets that belong to no connection: reset or drop
-    #[arg(long, value_name = "POLICY")]
-    stray: Option<Stray>,
+    #[command(flatten)]
+    rules: RuleArgs,
     /// How mh hashes: keyed, by the director's mh-key; or kernel, to agree with Linux directors
     #[arg(long, value_name = "HASH")]
     maglev_hash: Option<MaglevHash>,
@@ -41,7 +40,8 @@ impl Command for ServiceEdit {
     const METHOD: &'static str = "service.edit";
     const EXAMPLES: &'static str = "
         sluicectl service edit tcp 192.0.2.10:80 -s wrr
-        sluicectl service edit web --stray drop";
+        sluicectl service edit web --stray drop
+        sluicectl service edit web --on-remove reset --timeouts 60,0,0 --sloppy=false";
 
     fn change(self) -> Result<Change, Failed> {
         let service = words::service(&self.service)?;
@@ -50,7 +50,11 @@ impl Command for ServiceEdit {
             scheduler: self.scheduler,
             flags: self.flags,
             forward: self.forward.forward()?,
-            stray: self.stray,
+            stray: self.rules.stray,
+            sloppy: self.rules.sloppy,
+            one_packet: self.rules.ops,
+            on_remove: self.rules.on_remove,
+            timeouts: self.rules.timeouts,
             maglev_hash: self.maglev_hash,
             maglev_size: self.maglev_size,
         };

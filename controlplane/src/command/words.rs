@@ -1,7 +1,7 @@
 //! Arguments that several commands share: services, servers, ways of forwarding, schedulers.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use config::spec::{Flags, Forward, ServerRef, ServiceRef};
+use config::spec::{Flags, Forward, OnRemove, ServerRef, ServiceRef, Stray, Timeouts};
 use engine::sched::SchedulerKind;
 
 use crate::ctl::Failed;
@@ -71,6 +71,36 @@ pub fn service_and_more(words: &[String]) -> Result<(ServiceRef, &[String]), Fai
         _ => {
             Err(Failed::Usage("which service? tcp ADDRESS:PORT, udp ADDRESS:PORT or a name".into()))
         }
+    }
+}
+
+/// How a service treats its flows.
+#[derive(Debug, Default, clap::Args)]
+pub struct RuleArgs {
+    /// Packets that belong to no connection: reset or drop
+    #[arg(long, value_name = "POLICY")]
+    pub stray: Option<Stray>,
+    /// Accept TCP connections in their middle, as LVS's `sloppy_tcp`
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true")]
+    pub sloppy: Option<bool>,
+    /// UDP: schedule every datagram by itself and keep no entry
+    #[arg(short = 'o', long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true")]
+    pub ops: Option<bool>,
+    /// What becomes of a removed server's connections: drain, reset, forget or reschedule
+    #[arg(long, value_name = "POLICY")]
+    pub on_remove: Option<OnRemove>,
+    /// Its own idle times in seconds: TCP,TCPFIN,UDP; 0 for the director's
+    #[arg(long, value_name = "T,F,U", value_parser = timeouts)]
+    pub timeouts: Option<Timeouts>,
+}
+
+fn timeouts(text: &str) -> Result<Timeouts, String> {
+    let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok([tcp, tcpfin, udp]) => Ok(Timeouts { tcp: *tcp, tcpfin: *tcpfin, udp: *udp }),
+        _ => Err("three numbers of seconds such as 900,120,300; 0 for the director's".into()),
     }
 }
 

@@ -169,7 +169,7 @@ fn a_removed_server_is_out_of_the_pool_and_still_resolves() {
     let del = |purge, last: u8| Change::DelServer {
         service: endpoint.into(),
         server: ServerRef::Address(IpAddr::from([10, 0, 0, last]), None),
-        purge,
+        then: if purge { Some(config::spec::OnRemove::Reset) } else { None },
     };
     store.apply(&[del(false, 11), del(true, 12)]).unwrap();
     let snapshot = compiler.compile(&store);

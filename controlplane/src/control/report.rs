@@ -16,8 +16,8 @@ use crate::change::Refusal;
 use crate::slots::Use;
 use crate::store::{Entry, Member};
 use crate::views::{
-    HeaderView, LcoreView, MemoryView, NeighbourView, PortCounters, PortView, ServerView,
-    ServiceView, StatsView, TurnBucket, TurnsView,
+    DrainView, HeaderView, LcoreView, MemoryView, NeighbourView, PortCounters, PortView,
+    ServerView, ServiceView, StatsView, TurnBucket, TurnsView,
 };
 
 /// Counters that say how much there is, not how much there was.
@@ -197,15 +197,19 @@ impl Control {
             flags: spec.flags,
             forward: spec.forward,
             stray: spec.stray,
+            sloppy: spec.sloppy,
+            one_packet: spec.one_packet,
+            on_remove: spec.on_remove,
+            timeouts: spec.timeouts,
             active,
             inactive,
             totals: self.collector.service(entry.id, slots),
             rates: self.collector.service_rates(entry.id, slots),
-            servers: entry.members.iter().map(|m| self.server_view(m)).collect(),
+            servers: entry.members.iter().map(|m| self.server_view(entry, m)).collect(),
         }
     }
 
-    fn server_view(&self, member: &Member) -> ServerView {
+    fn server_view(&self, entry: &Entry, member: &Member) -> ServerView {
         let slot = &self.store.slots().all()[member.slot as usize];
         let counts = self.collector.counts(member.slot, slot.generation);
         let spec = &member.spec;
@@ -220,6 +224,11 @@ impl Control {
             weight: spec.weight,
             effective_weight: if takes_new { spec.weight } else { 0 },
             admin: spec.admin,
+            drain: self.drains.of(entry.spec.endpoint(), member).map(|d| DrainView {
+                left_ms: d.until_ms.saturating_sub(self.now_ms),
+                then: d.then,
+                by: d.by.clone(),
+            }),
             health: "unknown".to_owned(),
             reachable: line.is_some_and(|line| self.setup.hops.hop(line.hop).is_reachable()),
             mac: spec.mac,

@@ -22,6 +22,7 @@ struct Lcore {
     current: Arc<Snapshot>,
     sent: Vec<ArpOrder>,
     conns: Vec<ConnRow>,
+    thinned: Vec<engine::mailbox::Thin>,
 }
 
 impl Lcore {
@@ -31,6 +32,7 @@ impl Lcore {
         self.board.stats.snapshot.set(self.current.version);
         while let Ok(order) = self.end.orders.pop() {
             match order {
+                Order::Thin(order) => self.thinned.push(order),
                 Order::Snapshot(new) => {
                     self.board.stats.snapshot.set(new.version);
                     let old = std::mem::replace(&mut self.current, new);
@@ -61,6 +63,8 @@ impl Lcore {
     }
 }
 
+mod rules;
+
 struct Rig {
     control: Control,
     lcores: Vec<Lcore>,
@@ -88,7 +92,10 @@ fn web() -> Endpoint {
 }
 
 fn rig() -> Rig {
-    let settings = settings();
+    rig_of(settings())
+}
+
+fn rig_of(settings: Settings) -> Rig {
     let (servers, services) = (2_048, 2_048);
     let hops = Arc::new(HopTable::new(hop_capacity(&settings)));
     let (mut links, mut parts) = (Vec::new(), Vec::new());
@@ -121,6 +128,7 @@ fn rig() -> Rig {
         current: Arc::clone(control.snapshot()),
         sent: Vec::new(),
         conns: Vec::new(),
+        thinned: Vec::new(),
     };
     let lcores = parts.into_iter().map(lcore).collect();
     Rig { control, lcores, now: 0 }
@@ -234,7 +242,7 @@ fn counters_stay_with_their_server_and_totals_with_the_service() {
     rig.lcores[0].board.servers[0].conns.add(7);
     rig.lcores[0].board.servers[0].change(0, 0, 1, 0);
     rig.lcores[1].board.services[0].stray.add(2);
-    let del = Change::DelServer { service: web().into(), server: server(11), purge: false };
+    let del = Change::DelServer { service: web().into(), server: server(11), then: None };
     let _ = rig.apply(del);
     rig.settle();
     let memory = rig.control.memory();

@@ -19,6 +19,7 @@ fn snapshot(version: u64) -> Arc<Snapshot> {
         neighbours: Box::default(),
         timeouts: Timeouts::default(),
         closed_port_reset: true,
+        flood_guard: 0,
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use config::check;
 use config::load::MAX_TIMEOUT;
-use config::spec::{Flags, MaglevHash, Timeouts};
+use config::spec::{Admin, Flags, MaglevHash, OnRemove, Timeouts};
 use config::{ServerRef, ServerSpec, ServiceRef, ServiceSpec};
 use engine::pool::PoolServer;
 
@@ -56,7 +56,12 @@ impl Store {
         spec.maglev_hash = edit.maglev_hash.unwrap_or(spec.maglev_hash);
         spec.maglev_size = edit.maglev_size.or(spec.maglev_size);
         spec.stray = edit.stray.unwrap_or(spec.stray);
+        spec.sloppy = edit.sloppy.unwrap_or(spec.sloppy);
+        spec.one_packet = edit.one_packet.unwrap_or(spec.one_packet);
+        spec.on_remove = edit.on_remove.unwrap_or(spec.on_remove);
+        spec.timeouts = edit.timeouts.or(spec.timeouts);
         spec.name = edit.name.clone().unwrap_or(spec.name);
+        let spec = spec.resolved();
         check::service(&spec, &self.network)?;
         self.name_is_free(&spec.name, Some(order))?;
         self.reshape(order, spec);
@@ -154,19 +159,52 @@ impl Store {
         &mut self,
         service: &ServiceRef,
         server: &ServerRef,
-        purge: bool,
+        then: Option<OnRemove>,
     ) -> Result<(), Refusal> {
         let (order, at) = self.find_server(service, server)?;
         let Some(entry) = self.services.get_mut(&order) else { return Ok(()) };
         let entry = Arc::make_mut(entry);
         let member = entry.members.remove(at);
-        if purge {
-            self.slots.purge(member.slot, self.version);
-        } else {
-            self.slots.leave(member.slot, self.version);
-        }
+        self.slots.remove(member.slot, then.unwrap_or(entry.spec.on_remove), self.version);
         entry.pool.remove(member.slot);
         self.trail = self.trail.max(entry.pool.version);
+        Ok(())
+    }
+
+    /// Another admin state for a server in all its services.
+    pub(super) fn set_admin(&mut self, server: &ServerRef, admin: Admin) -> Result<(), Refusal> {
+        let edit = ServerEdit { admin: Some(admin), ..ServerEdit::default() };
+        let all: Vec<_> = self.everywhere(server).collect();
+        if all.is_empty() {
+            let message = format!("no service has a server {server}");
+            return Err(
+                Refusal::new(RefusalCode::NoSuchServer, message).hint("sluicectl server list")
+            );
+        }
+        all.iter().try_for_each(|(service, place)| self.edit_server(service, place, &edit))
+    }
+
+    /// A server in every service that has it: the service, and its place there.
+    pub fn everywhere(&self, server: &ServerRef) -> impl Iterator<Item = (ServiceRef, ServerRef)> {
+        let of_entry = |entry: &Arc<Entry>| {
+            let service = ServiceRef::from(entry.spec.endpoint());
+            let fits = entry.members.iter().filter(|m| is(m, server));
+            let place = |m: &Member| ServerRef::Address(m.spec.address, m.spec.port);
+            fits.map(|m| (service.clone(), place(m))).collect::<Vec<_>>()
+        };
+        self.services().flat_map(of_entry).collect::<Vec<_>>().into_iter()
+    }
+
+    pub(super) fn end_connections(
+        &mut self,
+        service: &ServiceRef,
+        server: &ServerRef,
+        then: OnRemove,
+    ) -> Result<(), Refusal> {
+        let (order, at) = self.find_server(service, server)?;
+        if let Some(orphans) = then.orphans() {
+            self.slots.renew(self.services[&order].members[at].slot, orphans);
+        }
         Ok(())
     }
 
@@ -195,13 +233,7 @@ impl Store {
         server: &ServerRef,
     ) -> Result<(u64, usize), Refusal> {
         let (order, entry) = self.find(service)?;
-        let fits = |m: &Member| match server {
-            ServerRef::Address(a, port) => {
-                m.spec.address == *a && port.is_none_or(|p| m.spec.port == Some(p))
-            }
-            ServerRef::Name(name) => m.spec.name == *name,
-        };
-        let mut found = entry.members.iter().enumerate().filter(|(_, m)| fits(m));
+        let mut found = entry.members.iter().enumerate().filter(|(_, m)| is(m, server));
         match (found.next(), found.next()) {
             (Some((at, _)), None) => Ok((order, at)),
             (None, _) => Err(no_such_server(server, &entry.spec)),
@@ -221,6 +253,15 @@ fn checked(
     check::server(spec, service, network)?;
     check::fixed_mac("mac", spec.mac)?;
     Ok(())
+}
+
+fn is(member: &Member, server: &ServerRef) -> bool {
+    match server {
+        ServerRef::Address(a, port) => {
+            member.spec.address == *a && port.is_none_or(|p| member.spec.port == Some(p))
+        }
+        ServerRef::Name(name) => member.spec.name == *name,
+    }
 }
 
 fn edited(old: &ServerSpec, edit: &ServerEdit) -> ServerSpec {

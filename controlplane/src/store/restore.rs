@@ -54,7 +54,7 @@ impl Store {
             if kept.contains(&place(&member.spec)) {
                 entry.members.push(member);
             } else {
-                self.slots.leave(member.slot, self.version);
+                self.slots.remove(member.slot, entry.spec.on_remove, self.version);
             }
         }
         entry.members.clear();

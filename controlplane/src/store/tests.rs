@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use config::settings::{Port, Settings};
+use config::spec::OnRemove;
 use config::spec::{Admin, ServerRef};
 use proptest::prelude::*;
 
@@ -42,7 +43,11 @@ fn add_server(i: u8, j: u8) -> Change {
 }
 
 fn del_server(i: u8, j: u8, purge: bool) -> Change {
-    Change::DelServer { service: endpoint(i).into(), server: server_ref(j), purge }
+    Change::DelServer {
+        service: endpoint(i).into(),
+        server: server_ref(j),
+        then: purge.then_some(OnRemove::Reset),
+    }
 }
 
 fn store_with(changes: &[Change]) -> Store {

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod ctl;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -71,7 +73,7 @@ impl Director {
         let socket = folder.join("control.sock");
         let stop = Arc::new(AtomicBool::new(false));
         let stuck = Arc::new(AtomicBool::new(false));
-        let (control, lcores) = control();
+        let (control, lcores) = control(folder.join("state"));
         let mut threads = Vec::new();
         for (place, (end, board)) in lcores.into_iter().enumerate() {
             let (first, stop) = (control.snapshot().clone(), Arc::clone(&stop));
@@ -125,8 +127,9 @@ impl Drop for Director {
     }
 }
 
-fn control() -> (Control, Vec<(LcoreEnd, Arc<LcoreBoard>)>) {
-    let settings = config::parse(CONFIG, "sluice.toml").unwrap();
+fn control(state: PathBuf) -> (Control, Vec<(LcoreEnd, Arc<LcoreBoard>)>) {
+    let mut settings = config::parse(CONFIG, "sluice.toml").unwrap();
+    settings.director.state = Some(state);
     let servers = settings.director.max_servers as usize;
     let services = settings.director.max_services.into();
     let (mut links, mut ends) = (Vec::new(), Vec::new());

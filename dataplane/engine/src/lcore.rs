@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::burst::Lane;
 use crate::conn::entry::Conn;
 use crate::conn::table::{ConnId, ConnTable, Fate};
 use crate::conn::tcp_state::ConnState;
@@ -60,8 +61,18 @@ pub struct Lcore<T: TxQueue> {
     pub(crate) cursors: Box<[Cursor]>,
     /// The burst consists of packets that waited for a next hop, and were looked up before.
     pub(crate) replaying: bool,
+    /// Positions of the present burst whose packets met a connection of a purged server.
+    pub(crate) orphans: Orphaned,
     /// Packets wait for a next hop that the present burst must not overtake.
     pub(crate) has_lines: bool,
+}
+
+/// Packets of connections that have lost their server, by what is to become of them. The others are
+/// as packets that never had one.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Orphaned {
+    pub(crate) reset: Lane,
+    pub(crate) rescheduled: Lane,
 }
 
 impl<T: TxQueue> Lcore<T> {
@@ -81,6 +92,7 @@ impl<T: TxQueue> Lcore<T> {
             events,
             cursors: vec![Cursor::default(); services].into(),
             replaying: false,
+            orphans: Orphaned::default(),
             has_lines: false,
         }
     }
@@ -96,6 +108,23 @@ impl<T: TxQueue> Lcore<T> {
             && self.events.push(event).is_ok();
         if !told {
             self.board.stats.events_lost.add(1);
+        }
+    }
+
+    /// Moves a connection to another state: counts, and an earlier timer where the new state's is
+    /// shorter. A longer one is armed when the old one's visit comes.
+    pub(crate) fn move_state(&mut self, snap: &Snapshot, id: ConnId, new: ConnState, now: Ticks) {
+        let conn = self.table.get_mut(id);
+        let old = conn.state();
+        conn.set_state(new);
+        let ((a0, i0), (a1, i1)) = (shares(old, -1), shares(new, 1));
+        if (a0 + a1, i0 + i1) != (0, 0) {
+            count(&self.board, snap, self.who, self.table.get(id), (a0 + a1, i0 + i1));
+        }
+        let timeouts = snap.timeouts_of(self.table.get(id).service);
+        if new.timeout(timeouts) < old.timeout(timeouts) {
+            let due = due(self.table.get(id), snap, now);
+            self.table.rearm(id, due);
         }
     }
 
@@ -132,7 +161,8 @@ impl<T: TxQueue> Lcore<T> {
 pub(crate) fn due(conn: &Conn, snap: &Snapshot, now: Ticks) -> Ticks {
     let idle = now.low().wrapping_sub(conn.last_seen);
     let last_seen = now.0.saturating_sub(u64::from(idle));
-    Ticks(last_seen) + TickSpan::from_secs(u64::from(conn.state().timeout(&snap.timeouts)))
+    Ticks(last_seen)
+        + TickSpan::from_secs(conn.state().timeout(snap.timeouts_of(conn.service)).into())
 }
 
 /// By how much ActiveConn and InActConn change when a connection enters (+1) or leaves (−1) a state.

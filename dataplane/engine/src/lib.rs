@@ -37,6 +37,7 @@ pub mod server;
 pub mod service;
 pub mod snapshot;
 pub mod stats;
+mod sweep;
 mod sync;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;

@@ -57,6 +57,8 @@ pub struct Limits {
     pub heard: [Limit; 256],
     /// Messages to the control thread about next hops wanted.
     pub event: Limit,
+    /// New entries while the flood guard is set; see [`crate::snapshot::Snapshot::flood_guard`].
+    pub entries: Limit,
 }
 
 impl Default for Limits {
@@ -70,6 +72,7 @@ impl Default for Limits {
             arp: [Limit::per_sec(1_000); 256],
             heard: [Limit::per_sec(100); 256],
             event: Limit::per_sec(5_000),
+            entries: Limit::per_sec(0),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The two rings between the control thread and one lcore, and what travels in them.
 //!
 //! ```text
-//!  control thread ── Order: snapshot, ARP to send, query ──────────────► lcore
+//!  control thread ── Order: snapshot, ARP to send, query, … ───────────► lcore
 //!                 ◄─ Event: retired snapshot, ARP heard, rows, … ──────
 //! ```
 //! Both are bounded single-producer single-consumer rings. The lcore looks at its ring once per
@@ -26,6 +26,25 @@ pub enum Order {
     Arp(ArpOrder),
     /// List connections, a slice per turn.
     Query(Query),
+    /// Let a server give connections up.
+    Thin(Thin),
+}
+
+/// Established connections of one server that are to end with the client's next segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thin {
+    /// The server's slot.
+    pub server: u32,
+    /// The life of the slot.
+    pub generation: u16,
+    /// How many.
+    pub count: u32,
+}
+
+impl Thin {
+    pub(crate) const fn place(&self) -> (u32, u16) {
+        (self.server, self.generation)
+    }
 }
 
 /// An ARP packet to send.

@@ -19,11 +19,12 @@ use crate::conn::table::ConnId;
 use crate::conn::tcp_state::{ConnState, TcpEvent};
 use crate::forward::ForwarderKind;
 use crate::frame::{BURST, Frame, FrameVec};
-use crate::lcore::{Lcore, count, due, shares};
+use crate::lcore::Lcore;
 use crate::mailbox::Event;
 use crate::neigh::{Hop, PortId};
 use crate::parse::{Kind, Parsed};
 use crate::queue::TxQueue;
+use crate::server::Orphans;
 use crate::snapshot::Snapshot;
 use crate::ticks::Ticks;
 use crate::verdict::{DropReason, Verdict};
@@ -117,7 +118,7 @@ fn find<T: TxQueue>(
         let n = usize::from(i);
         let at = &burst.at[n];
         let found = lcore.table.find(burst.conn[n], burst.hash[n], &at.key, at.family);
-        match found.and_then(|id| track(lcore, snap, id, at, now)) {
+        match found.and_then(|id| track(lcore, snap, id, at, i, now)) {
             Some(server) => route(burst, lcore, snap, i, server, ways, now),
             None => misses.push(i),
         }
@@ -161,13 +162,13 @@ fn track<T: TxQueue>(
     snap: &Snapshot,
     id: ConnId,
     at: &Parsed,
+    i: u8,
     now: Ticks,
 ) -> Option<u32> {
     let conn = lcore.table.get_mut(id);
     let server = conn.server;
     if snap.server(server, conn.generation).is_none() {
-        lcore.board.stats.purged.add(1);
-        lcore.end(id, snap);
+        orphan(lcore, snap, id, i);
         return None;
     }
     conn.last_seen = now.low();
@@ -179,10 +180,29 @@ fn track<T: TxQueue>(
     if at.tcp_flags & SYN != 0 && at.kind == Kind::Tcp {
         return track_syn(lcore, snap, id, at.tcp_flags, now);
     }
+    if old == ConnState::Reset {
+        lcore.orphans.reset.push(i);
+        lcore.end(id, snap);
+        return None;
+    }
     if new != old {
-        move_state(lcore, snap, id, new, now);
+        lcore.move_state(snap, id, new, now);
     }
     Some(server)
+}
+
+/// The connection's server was purged: it ends, and its packet at position `i` is remembered for
+/// what is to become of it.
+#[cold]
+fn orphan<T: TxQueue>(lcore: &mut Lcore<T>, snap: &Snapshot, id: ConnId, i: u8) {
+    let line = snap.servers.get(lcore.table.get(id).server as usize);
+    match line.map_or(Orphans::Reset, |line| line.orphans) {
+        Orphans::Reset => lcore.orphans.reset.push(i),
+        Orphans::Reschedule => lcore.orphans.rescheduled.push(i),
+        Orphans::Forget => {}
+    }
+    lcore.board.stats.purged.add(1);
+    lcore.end(id, snap);
 }
 
 /// A SYN that meets an entry: a retransmission, or a client that uses its port again. The latter is
@@ -207,31 +227,9 @@ fn track_syn<T: TxQueue>(
     }
     let new = old.after(TcpEvent::from_flags(flags));
     if new != old {
-        move_state(lcore, snap, id, new, now);
+        lcore.move_state(snap, id, new, now);
     }
     Some(server)
-}
-
-/// Moves a connection to another state: counts, and an earlier timer where the new state's is
-/// shorter. A longer one is armed when the old one's visit comes.
-fn move_state<T: TxQueue>(
-    lcore: &mut Lcore<T>,
-    snap: &Snapshot,
-    id: ConnId,
-    new: ConnState,
-    now: Ticks,
-) {
-    let conn = lcore.table.get_mut(id);
-    let old = conn.state();
-    conn.set_state(new);
-    let ((a0, i0), (a1, i1)) = (shares(old, -1), shares(new, 1));
-    if (a0 + a1, i0 + i1) != (0, 0) {
-        count(&lcore.board, snap, lcore.who, lcore.table.get(id), (a0 + a1, i0 + i1));
-    }
-    if new.timeout(&snap.timeouts) < old.timeout(&snap.timeouts) {
-        let due = due(lcore.table.get(id), snap, now);
-        lcore.table.rearm(id, due);
-    }
 }
 
 /// Brings packets to their servers.

@@ -4,6 +4,18 @@ use crate::addr::Addr;
 use crate::forward::ForwarderKind;
 use crate::neigh::HopId;
 
+/// What becomes of connections whose server was purged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Orphans {
+    /// The client's next segment is answered by a reset, built from its own numbers.
+    #[default]
+    Reset,
+    /// They never were: the client's next packet is judged as any packet without an entry.
+    Forget,
+    /// The client's next packet brings the connection to another server.
+    Reschedule,
+}
+
 /// One server slot of a snapshot: everything a hit needs, in one cache line.
 ///
 /// A slot is keyed by (service, address, port) and kept while any lcore has connections of it. A
@@ -28,6 +40,8 @@ pub struct ServerLine {
     pub mtu: u16,
     /// How packets reach it.
     pub forwarder: ForwarderKind,
+    /// What becomes of connections of the slot's earlier lives.
+    pub orphans: Orphans,
     /// False: the slot is vacant, its generation never resolves.
     pub in_use: bool,
 }
@@ -47,6 +61,7 @@ impl ServerLine {
             port: 0,
             mtu: 0,
             forwarder: ForwarderKind::Dr,
+            orphans: Orphans::Reset,
             in_use: false,
         }
     }

@@ -8,6 +8,7 @@ use crate::addr::{Addr, L4Proto};
 pub use crate::pool::{Pool, PoolChange, PoolServer, gcd};
 use crate::sched::Scheduler;
 use crate::sched::maglev::Maglev;
+use crate::snapshot::Timeouts;
 
 /// Index of a service: stable for its life, the place of its cursors and counters.
 pub type ServiceId = u16;
@@ -33,6 +34,19 @@ pub enum StrayPolicy {
     Drop,
 }
 
+/// How a service treats its flows, apart from scheduling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Packets that belong to nothing.
+    pub stray: StrayPolicy,
+    /// A segment of an unknown connection begins one (LVS's `sloppy_tcp`).
+    pub sloppy: bool,
+    /// UDP: every datagram is scheduled by itself and leaves no entry (LVS's `--ops`).
+    pub one_packet: bool,
+    /// Its own idle times; the director's if `None`.
+    pub timeouts: Option<Timeouts>,
+}
+
 /// One virtual service.
 #[derive(Debug)]
 pub struct Service {
@@ -47,8 +61,8 @@ pub struct Service {
     /// The stateless consistent hash, for flows that get no entry. Shared by services whose pools
     /// have [`Pool::same_members`].
     pub fallback: Arc<Maglev>,
-    /// Packets that belong to nothing.
-    pub stray: StrayPolicy,
+    /// How its flows are treated.
+    pub rules: Rules,
 }
 
 /// Protocol, address and port to service: exact port first, then any port.
@@ -60,6 +74,8 @@ pub struct ServiceTable {
     secrets: RapidSecretsDebug,
     slots: Box<[Option<Arc<Service>>]>,
     any_port: bool,
+    /// Whether a service has idle times of its own.
+    own_timeouts: bool,
     /// By index of the service.
     by_id: Box<[Option<Arc<Service>>]>,
     /// By server slot: its position in the pool of its service, or [`NOWHERE`].
@@ -82,6 +98,7 @@ impl ServiceTable {
             secrets: RapidSecretsDebug(RapidSecrets::seed(seed)),
             slots: vec![None; size].into(),
             any_port: false,
+            own_timeouts: false,
             by_id: vec![None; ids].into(),
             places: vec![NOWHERE; slots.max().unwrap_or(0)].into(),
         };
@@ -91,6 +108,7 @@ impl ServiceTable {
             }
             table.by_id[usize::from(service.id)] = Some(Arc::clone(&service));
             table.any_port |= service.key.port == 0;
+            table.own_timeouts |= service.rules.timeouts.is_some();
             let mut at = table.start(&service.key);
             while table.slots[at].is_some() {
                 at = (at + 1) & (size - 1);
@@ -98,6 +116,16 @@ impl ServiceTable {
             table.slots[at] = Some(service);
         }
         table
+    }
+
+    /// The idle times of a service, if it has its own.
+    #[inline(always)]
+    #[must_use]
+    pub fn timeouts(&self, service: ServiceId) -> Option<&Timeouts> {
+        if !self.own_timeouts {
+            return None;
+        }
+        self.by_id.get(usize::from(service))?.as_ref()?.rules.timeouts.as_ref()
     }
 
     /// The service of a destination: its exact port, else any port.

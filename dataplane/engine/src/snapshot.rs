@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::addr::{Addr, Mac};
 use crate::neigh::PortId;
 use crate::server::ServerLine;
-use crate::service::{Service, ServiceKey, ServiceTable};
+use crate::service::{Service, ServiceId, ServiceKey, ServiceTable};
 
 /// Whose an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,14 @@ pub struct Timeouts {
     pub udp: u32,
 }
 
+impl Timeouts {
+    /// Whether one of them is shorter than `other`'s.
+    #[must_use]
+    pub const fn shortens(&self, other: &Self) -> bool {
+        self.tcp < other.tcp || self.tcp_fin < other.tcp_fin || self.udp < other.udp
+    }
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self { tcp: 900, tcp_fin: 120, udp: 300 }
@@ -84,6 +92,8 @@ pub struct Snapshot {
     pub timeouts: Timeouts,
     /// The LVS default for stray packets is in each service; this one is for VIPs without service.
     pub closed_port_reset: bool,
+    /// New entries per second and lcore, above which flows are forwarded without one; 0: no limit.
+    pub flood_guard: u32,
 }
 
 impl Snapshot {
@@ -92,6 +102,20 @@ impl Snapshot {
     pub fn local(&self, addr: Addr) -> Option<&Local> {
         let at = self.locals.binary_search_by(|l| l.addr.cmp(&addr)).ok()?;
         Some(&self.locals[at])
+    }
+
+    /// The idle times of a service: its own, or the director's.
+    #[inline(always)]
+    #[must_use]
+    pub fn timeouts_of(&self, service: ServiceId) -> &Timeouts {
+        self.services.timeouts(service).unwrap_or(&self.timeouts)
+    }
+
+    /// Whether connections may end earlier by it than by `old`.
+    #[must_use]
+    pub fn shortens(&self, old: &Self) -> bool {
+        let own = |s: &Arc<Service>| self.timeouts_of(s.id).shortens(old.timeouts_of(s.id));
+        self.timeouts.shortens(&old.timeouts) || self.services.iter().any(own)
     }
 
     /// Whether ARP for `addr` is answered on `port`.

@@ -106,8 +106,14 @@ lcore_counters! {
     entries,
     /// Most entries there ever were.
     entries_peak,
+    /// Connections whose next segment is answered by a reset, so that another server has them.
+    given_up,
     /// Inserts that found no room.
     insert_failures,
+    /// New flows that the flood guard kept out of the table.
+    flood_guarded,
+    /// Half-open entries that were ended to make room.
+    half_open_evicted,
     /// Timer visits that armed an entry again.
     rearmed,
     /// Turns of the loop. A watcher sees by it that the lcore lives.

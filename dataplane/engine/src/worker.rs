@@ -9,6 +9,7 @@ use crate::burst::Burst;
 use crate::conn::table::ConnTable;
 use crate::frame::{BURST, Frame, FramePool};
 use crate::lcore::{Lcore, LcoreParts};
+use crate::limit::Limit;
 use crate::listing::{Listing, Sight};
 use crate::mailbox::{ArpOrder, Held, LcoreEnd, Order};
 use crate::neigh::PortId;
@@ -20,6 +21,7 @@ use crate::reply;
 use crate::ring::Consumer;
 use crate::snapshot::Snapshot;
 use crate::stats::{LcoreBoard, LcoreStats};
+use crate::sweep::Sweep;
 use crate::ticks::Ticks;
 use crate::verdict::DropReason;
 
@@ -37,6 +39,7 @@ pub struct Worker<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> {
     orders: Consumer<Order>,
     held: Held,
     query: Option<Listing>,
+    sweep: Sweep,
     burst: Burst<R::F>,
 }
 
@@ -51,10 +54,13 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
         snapshot: Arc<Snapshot>,
     ) -> Self {
         parts.board.stats.snapshot.set(snapshot.version);
+        let mut lcore = Lcore::new(parts, mail.events);
+        lcore.limits.entries = Limit::per_sec(snapshot.flood_guard.into());
         Self {
             inlets,
             pool,
-            lcore: Lcore::new(parts, mail.events),
+            lcore,
+            sweep: Sweep::default(),
             orders: mail.orders,
             held: Held::new(snapshot),
             query: None,
@@ -89,8 +95,12 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
         let sent = self.send();
         let snap = &self.held.snapshot;
         let visited = self.lcore.expire(snap, now, TIMERS_PER_TURN);
+        let swept = !self.sweep.is_done();
+        if swept {
+            self.sweep.turn(&mut self.lcore, snap, received || taken, now);
+        }
         let listed = self.list(now);
-        let busy = mail || received || taken || retried || sent || visited > 0 || listed;
+        let busy = mail || received || taken || retried || sent || visited > 0 || listed || swept;
         self.count(busy);
         busy
     }
@@ -109,6 +119,7 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
             match order {
                 Order::Snapshot(new) => self.adopt(new),
                 Order::Arp(order) => self.originate(order),
+                Order::Thin(thin) => self.sweep.thin(thin, self.lcore.table.n_buckets()),
                 Order::Query(query) => {
                     let packets = packets(&self.lcore.board.stats);
                     self.query = Some(Listing::new(query, now, packets));
@@ -119,6 +130,12 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
     }
 
     fn adopt(&mut self, new: Arc<Snapshot>) {
+        if new.shortens(&self.held.snapshot) {
+            self.sweep.rearm(self.lcore.table.n_buckets());
+        }
+        if new.flood_guard != self.held.snapshot.flood_guard {
+            self.lcore.limits.entries = Limit::per_sec(new.flood_guard.into());
+        }
         self.lcore.board.stats.snapshot.set(new.version);
         self.held.adopt(new, &mut self.lcore.events);
     }

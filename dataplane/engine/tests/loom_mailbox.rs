@@ -24,6 +24,7 @@ fn snapshot(version: u64) -> Arc<Snapshot> {
         neighbours: [].into(),
         timeouts: Timeouts::default(),
         closed_port_reset: false,
+        flood_guard: 0,
     })
 }
 

@@ -20,7 +20,7 @@ use engine::queue::{RxQueue, TxQueue};
 use engine::sched::maglev::Maglev;
 use engine::sched::{SchedFlags, Scheduler, SchedulerKind, Who};
 use engine::server::ServerLine;
-use engine::service::{Pool, PoolServer, Service, ServiceKey, ServiceTable, StrayPolicy};
+use engine::service::{Pool, PoolServer, Rules, Service, ServiceKey, ServiceTable, StrayPolicy};
 use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
 use engine::stats::LcoreBoard;
 use engine::testkit::{HeapFrame, HeapPool, craft, table_memory};
@@ -202,7 +202,7 @@ pub(crate) fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         key: ServiceKey { proto: L4Proto::Tcp, addr: VIP, port: 80 },
         scheduler: Scheduler::build(SchedulerKind::Wlc, &pool, SchedFlags::default()),
         fallback: Arc::new(Maglev::fallback(&pool, None)),
-        stray: StrayPolicy::Drop,
+        rules: Rules { stray: StrayPolicy::Drop, ..Rules::default() },
         pool,
     };
     let line = |slot: u8| ServerLine {
@@ -223,5 +223,6 @@ pub(crate) fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         neighbours: Box::default(),
         timeouts: Timeouts::default(),
         closed_port_reset: false,
+        flood_guard: 0,
     }
 }

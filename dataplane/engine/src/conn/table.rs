@@ -260,6 +260,14 @@ impl ConnTable {
         if at == 0 { None } else { Some(now.low().wrapping_sub(at)) }
     }
 
+    /// A connection in one of a hash's two buckets that `wanted` says yes to; the next insert of
+    /// that hash can have its place.
+    pub fn near(&self, hash: FlowHash, wanted: impl Fn(&Conn) -> bool) -> Option<ConnId> {
+        let places = [self.first(hash), self.second(hash)];
+        let indices = places.into_iter().flat_map(|bucket| self.buckets[bucket].index);
+        indices.filter(|id| *id != 0 && id & DIRECTION == 0).find(|id| wanted(self.get(*id)))
+    }
+
     /// Removes a connection; `hash` is its key's.
     pub fn remove(&mut self, id: ConnId, hash: FlowHash) {
         self.wheel().disarm(id);
@@ -321,6 +329,19 @@ impl ConnTable {
         let bucket = self.buckets.get(at as usize)?;
         let ids = bucket.index.iter().filter(|id| **id != 0 && **id & DIRECTION == 0);
         Some(ids.map(|id| &self.entries[*id as usize]))
+    }
+
+    /// The connections of a bucket by its number, to be changed; none past the last one.
+    #[must_use]
+    pub fn ids(&self, at: u32) -> ArrayVec<ConnId, WAYS> {
+        let index = self.buckets.get(at as usize).map_or([0; WAYS], |bucket| bucket.index);
+        index.into_iter().filter(|id| *id != 0 && id & DIRECTION == 0).collect()
+    }
+
+    /// How many buckets there are.
+    #[must_use]
+    pub const fn n_buckets(&self) -> u32 {
+        self.header.buckets
     }
 
     fn wheel(&mut self) -> Wheel<'_> {

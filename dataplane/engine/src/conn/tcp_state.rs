@@ -33,6 +33,8 @@ crate::registry! {
         Listen = "LISTEN",
         /// Any UDP flow.
         Udp = "UDP",
+        /// The client's next segment is answered by a reset: its server gives connections up.
+        Reset = "RESET",
     }
 }
 
@@ -90,7 +92,7 @@ impl ConnState {
     #[inline(always)]
     #[must_use]
     pub const fn after(self, event: TcpEvent) -> Self {
-        if matches!(self, Self::Udp) || matches!(event, TcpEvent::None) {
+        if matches!(self, Self::Udp | Self::Reset) || matches!(event, TcpEvent::None) {
             return self;
         }
         AFTER[event as usize][self as usize]
@@ -116,7 +118,7 @@ impl ConnState {
     #[must_use]
     pub const fn timeout(self, t: &Timeouts) -> u32 {
         match self {
-            Self::Established => t.tcp,
+            Self::Established | Self::Reset => t.tcp,
             Self::FinWait => t.tcp_fin,
             Self::Udp => t.udp,
             Self::SynRecv | Self::CloseWait => 60,

@@ -6,9 +6,9 @@ use super::answer::{no_service, reset, time_exceeded, unreachable};
 use super::{ACK, FIN, RST, SYN, Ways, route, track};
 use crate::burst::{Burst, Lane};
 use crate::conn::entry::Conn;
-use crate::conn::tcp_state::ConnState;
+use crate::conn::tcp_state::{ConnState, TcpEvent};
 use crate::flow::FlowHash;
-use crate::lcore::{Lcore, shares};
+use crate::lcore::{Lcore, Orphaned, shares};
 use crate::live::LoadView;
 use crate::parse::{Kind, Parsed, begins};
 use crate::queue::TxQueue;
@@ -55,6 +55,7 @@ pub(super) fn schedule<T: TxQueue>(
             Err(verdict) => burst.verdict[n] = verdict,
         }
     }
+    lcore.orphans = Orphaned::default();
 }
 
 /// Hashes of a burst's misses, one bit each: tells most flows that no packet before was of theirs.
@@ -85,7 +86,7 @@ fn begin<T: TxQueue>(
     now: Ticks,
 ) -> Result<u32, Verdict> {
     let n = usize::from(i);
-    if again && let Some(server) = begun(burst, lcore, snap, n, now) {
+    if again && let Some(server) = begun(burst, lcore, snap, i, now) {
         return Ok(server);
     }
     let (at, hash) = (&burst.at[n], burst.hash[n]);
@@ -93,20 +94,26 @@ fn begin<T: TxQueue>(
         if at.tcp_flags & (SYN | ACK) == SYN | ACK {
             return Err(Verdict::Drop(DropReason::SynAck));
         }
-        if at.tcp_flags & (SYN | RST | FIN) != SYN {
+        if at.tcp_flags & (SYN | RST | FIN) != SYN && !joins(lcore, service, at, i) {
             return stray(burst, lcore, snap, service, i, now);
         }
     }
     if at.ttl <= 1 {
         return Err(time_exceeded(burst, lcore, snap, i, now));
     }
-    let stateless = may_be_stateless(lcore, snap, at, burst.bucket[n], now);
+    let stateless = may_be_stateless(lcore, snap, service, at, burst.bucket[n], now);
     let slot = if stateless { hashed(lcore, service, at) } else { picked(lcore, service, at, now) };
     let Some(slot) = slot else {
         lcore.board.services[usize::from(service.id)].no_server.add(1);
         return Err(unreachable(burst, lcore, i, now));
     };
-    if insert(lcore, snap, service, at, hash, slot, now) {
+    if at.kind == Kind::Udp && service.rules.one_packet {
+        lcore.board.servers[slot as usize].conns.add(1);
+        return Ok(slot);
+    }
+    if guarded(lcore, snap, now) {
+        lcore.board.stats.flood_guarded.add(1);
+    } else if insert(lcore, snap, service, at, hash, slot, now) {
         return Ok(slot);
     }
     lcore.table.refuse(hash, now);
@@ -122,13 +129,14 @@ fn begun<T: TxQueue>(
     burst: &Burst<T::F>,
     lcore: &mut Lcore<T>,
     snap: &Snapshot,
-    n: usize,
+    i: u8,
     now: Ticks,
 ) -> Option<u32> {
+    let n = usize::from(i);
     let (at, hash) = (&burst.at[n], burst.hash[n]);
     let candidate = lcore.table.candidate(burst.bucket[n], hash);
     let id = lcore.table.find(candidate, hash, &at.key, at.family)?;
-    track(lcore, snap, id, at, now)
+    track(lcore, snap, id, at, i, now)
 }
 
 /// The server slot that the service's scheduler picks for a new connection.
@@ -172,11 +180,18 @@ fn insert<T: TxQueue>(
 ) -> bool {
     let generation = snap.servers[slot as usize].generation;
     let mut conn = Conn::new(at.key, at.family, slot, generation, service.id);
-    let state = if at.kind == Kind::Udp { ConnState::Udp } else { ConnState::SynRecv };
+    let state = match at.kind {
+        Kind::Udp => ConnState::Udp,
+        _ if at.tcp_flags & SYN != 0 => ConnState::SynRecv,
+        _ => ConnState::None.after(TcpEvent::from_flags(at.tcp_flags)),
+    };
     conn.set_state(state);
     conn.last_seen = now.low();
-    let due = now + TickSpan::from_secs(state.timeout(&snap.timeouts).into());
-    if lcore.table.insert(hash, conn, due).is_none() {
+    let timeouts = service.rules.timeouts.as_ref().unwrap_or(&snap.timeouts);
+    let due = now + TickSpan::from_secs(state.timeout(timeouts).into());
+    if lcore.table.insert(hash, conn, due).is_none()
+        && !(make_room(lcore, snap, hash, now) && lcore.table.insert(hash, conn, due).is_some())
+    {
         lcore.board.stats.insert_failures.add(1);
         return false;
     }
@@ -189,6 +204,43 @@ fn insert<T: TxQueue>(
     true
 }
 
+/// A half-open entry that has been silent for so long belongs to no honest client in a hurry: it
+/// would have answered the server's SYN+ACK, or repeated its SYN (RFC 6298) after 1 s.
+const HALF_OPEN_GRACE: TickSpan = TickSpan::from_secs(3);
+
+/// Ends a half-open entry whose place a new flow with this hash can have: where a table is full,
+/// those go first.
+#[cold]
+fn make_room<T: TxQueue>(
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    hash: FlowHash,
+    now: Ticks,
+) -> bool {
+    let stale = |conn: &Conn| {
+        let idle = now.low().wrapping_sub(conn.last_seen);
+        conn.state() == ConnState::SynRecv && TickSpan(idle.into()) >= HALF_OPEN_GRACE
+    };
+    let Some(id) = lcore.table.near(hash, stale) else { return false };
+    lcore.end(id, snap);
+    lcore.board.stats.half_open_evicted.add(1);
+    true
+}
+
+/// Whether the flood guard refuses one more entry.
+fn guarded<T: TxQueue>(lcore: &mut Lcore<T>, snap: &Snapshot, now: Ticks) -> bool {
+    snap.flood_guard != 0 && !lcore.limits.entries.allow(now)
+}
+
+/// Whether a segment that is no SYN may begin an entry all the same: the service accepts flows in
+/// their middle, or the flow's server was removed so that its connections move on. A reset never.
+fn joins<T: TxQueue>(lcore: &Lcore<T>, service: &Service, at: &Parsed, i: u8) -> bool {
+    let moves_on = lcore.orphans.rescheduled.has(i);
+    let ended = lcore.orphans.reset.has(i);
+    let moves = at.tcp_flags & (FIN | ACK) != 0 && at.tcp_flags & (SYN | RST) == 0;
+    moves && !ended && (moves_on || service.rules.sloppy)
+}
+
 /// For how long a SYN may be the repetition of one that got no entry: TCP repeats it after 1, 3 and
 /// 7 s (RFC 6298). Later ones are new, and least connections counts again.
 const SYN_REPEATS: TickSpan = TickSpan::from_secs(8);
@@ -199,15 +251,20 @@ const SYN_REPEATS: TickSpan = TickSpan::from_secs(8);
 fn may_be_stateless<T: TxQueue>(
     lcore: &Lcore<T>,
     snap: &Snapshot,
+    service: &Service,
     at: &Parsed,
     bucket: u32,
     now: Ticks,
 ) -> bool {
     let Some(ago) = lcore.table.refused(bucket, now) else { return false };
     let lives = match at.kind {
-        Kind::Udp => TickSpan::from_secs(snap.timeouts.udp.into()),
+        Kind::Udp => TickSpan::from_secs(
+            service.rules.timeouts.as_ref().unwrap_or(&snap.timeouts).udp.into(),
+        ),
         _ if at.tcp_flags & SYN != 0 => SYN_REPEATS,
-        _ => TickSpan::from_secs(snap.timeouts.tcp.into()),
+        _ => TickSpan::from_secs(
+            service.rules.timeouts.as_ref().unwrap_or(&snap.timeouts).tcp.into(),
+        ),
     };
     u64::from(ago) < lives.0
 }
@@ -222,15 +279,18 @@ fn stray<T: TxQueue>(
     i: u8,
     now: Ticks,
 ) -> Result<u32, Verdict> {
-    let at = &burst.at[usize::from(i)];
-    if may_be_stateless(lcore, snap, at, burst.bucket[usize::from(i)], now)
+    let n = usize::from(i);
+    let (at, ended) = (&burst.at[n], lcore.orphans.reset.has(i));
+    if !ended
+        && may_be_stateless(lcore, snap, service, at, burst.bucket[n], now)
         && let Some(server) = hashed(lcore, service, at)
     {
         count_untracked(lcore, service);
         return Ok(server);
     }
     lcore.board.services[usize::from(service.id)].stray.add(1);
-    match service.stray {
+    match service.rules.stray {
+        _ if ended => Err(reset(burst, lcore, i, DropReason::Stray, now)),
         StrayPolicy::Reset => Err(reset(burst, lcore, i, DropReason::Stray, now)),
         StrayPolicy::Drop => Err(Verdict::Drop(DropReason::Stray)),
     }

@@ -14,15 +14,15 @@ use crate::flow::FlowHasher;
 use crate::forward::ForwarderKind;
 use crate::lcore::LcoreParts;
 use crate::live::LiveView;
-use crate::mailbox::{ConnRow, ControlEnd, Event, Order, Query, mailbox};
+use crate::mailbox::{ConnRow, ControlEnd, Event, Order, Query, Thin, mailbox};
 use crate::neigh::{HopId, HopTable};
 use crate::out::Outlet;
 use crate::owner::Peers;
 use crate::ring::PushError;
 use crate::sched::maglev::Maglev;
 use crate::sched::{SchedFlags, Scheduler, SchedulerKind, Who};
-use crate::server::ServerLine;
-use crate::service::{Pool, PoolServer, Service, ServiceKey, ServiceTable, StrayPolicy};
+use crate::server::{Orphans, ServerLine};
+use crate::service::{Pool, PoolServer, Rules, Service, ServiceKey, ServiceTable, StrayPolicy};
 use crate::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
 use crate::stats::{ConnCounts, LcoreBoard, LcoreTotals, assert_laws};
 use crate::testkit::{HeapPool, MemQueue, craft, table_memory};
@@ -75,7 +75,8 @@ pub struct KnownService {
     key: ServiceKey,
     kind: SchedulerKind,
     flags: SchedFlags,
-    stray: StrayPolicy,
+    /// How its flows are treated; seen by lcores with the next [`World::publish`].
+    pub rules: Rules,
     pool: Pool,
     fallback: Arc<Maglev>,
     fallback_of: Pool,
@@ -96,6 +97,8 @@ pub struct KnownServer {
     pub present: bool,
     /// The life of the slot.
     pub generation: u16,
+    /// What becomes of connections of its earlier lives.
+    pub orphans: Orphans,
     forwarder: ForwarderKind,
 }
 
@@ -123,7 +126,10 @@ pub struct World {
     pub ended: Vec<(usize, u32, Option<u32>)>,
     /// Next hops that packets wait for, in the order of asking.
     pub wanted: Vec<HopId>,
-    timeouts: Timeouts,
+    /// Idle times; seen by lcores with the next [`World::publish`].
+    pub timeouts: Timeouts,
+    /// New entries per second and lcore; 0: no limit.
+    pub flood_guard: u32,
     seq: u64,
     /// Snapshots that lcores were given, and that came home.
     given: usize,
@@ -172,6 +178,7 @@ impl World {
             ended: Vec::new(),
             wanted: Vec::new(),
             timeouts: size.timeouts,
+            flood_guard: 0,
             seq: 0,
             home: 0,
         }
@@ -225,7 +232,7 @@ impl World {
         let lcores = u16::try_from(self.sites.len()).expect("few lcores");
         let last = Some(&*self.snapshot);
         let compiled = compile(last, lcores, &mut self.services, &self.servers, self.timeouts);
-        self.snapshot = Arc::new(compiled);
+        self.snapshot = Arc::new(Snapshot { flood_guard: self.flood_guard, ..compiled });
         for site in &mut self.sites {
             site.unsent.push_back(Order::Snapshot(Arc::clone(&self.snapshot)));
             self.given += 1;
@@ -295,7 +302,8 @@ impl World {
         let pool = Pool::default();
         let (fallback, fallback_of) =
             (Arc::new(Maglev::fallback(&pool, flags.mh_key)), pool.clone());
-        self.services.push(KnownService { key, kind, flags, stray, pool, fallback, fallback_of });
+        let rules = Rules { stray, ..Rules::default() };
+        self.services.push(KnownService { key, kind, flags, rules, pool, fallback, fallback_of });
         u16::try_from(self.services.len() - 1).expect("few services")
     }
 
@@ -314,9 +322,16 @@ impl World {
     ) -> u32 {
         let known = self.servers.iter().position(|s| (s.service, s.at) == (service, at));
         let index = known.unwrap_or_else(|| {
-            let (eligible, present, generation) = (true, true, 0);
-            let new = KnownServer { service, at, weight, eligible, present, generation, forwarder };
-            self.servers.push(new);
+            self.servers.push(KnownServer {
+                service,
+                at,
+                weight,
+                eligible: true,
+                present: true,
+                generation: 0,
+                orphans: Orphans::default(),
+                forwarder,
+            });
             self.servers.len() - 1
         });
         let slot = u32::try_from(index).expect("few servers");
@@ -359,6 +374,14 @@ impl World {
     pub fn set_eligible(&mut self, slot: u32, eligible: bool) {
         self.servers[slot as usize].eligible = eligible;
         self.weigh(slot);
+    }
+
+    /// Has an lcore give up connections of a server.
+    pub fn thin(&mut self, lcore: usize, server: u32, count: u32) {
+        let generation = self.servers[server as usize].generation;
+        let order = Order::Thin(Thin { server, generation, count });
+        self.sites[lcore].unsent.push_back(order);
+        self.sites[lcore].post();
     }
 
     /// Says whether a server's hardware address is known.
@@ -428,6 +451,7 @@ fn compile(
         neighbours: neighbours.into(),
         timeouts,
         closed_port_reset: false,
+        flood_guard: 0,
     }
 }
 
@@ -446,7 +470,7 @@ impl KnownService {
                 |last| last.scheduler.rebuild(self.kind, &self.pool, flags),
             ),
             fallback: Arc::clone(&self.fallback),
-            stray: self.stray,
+            rules: self.rules,
             pool: self.pool.clone(),
         }
     }
@@ -461,6 +485,7 @@ const fn line(slot: u32, server: &KnownServer) -> ServerLine {
         port: server.at.1,
         mtu: 1500,
         forwarder: server.forwarder,
+        orphans: server.orphans,
         in_use: true,
         ..ServerLine::vacant(server.generation)
     }

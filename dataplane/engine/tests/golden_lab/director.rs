@@ -17,7 +17,7 @@ use engine::owner::Peers;
 use engine::sched::maglev::Maglev;
 use engine::sched::{SchedFlags, Scheduler, SchedulerKind, Who};
 use engine::server::ServerLine;
-use engine::service::{Pool, PoolServer, Service, ServiceKey, ServiceTable, StrayPolicy};
+use engine::service::{Pool, PoolServer, Rules, Service, ServiceKey, ServiceTable, StrayPolicy};
 use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
 use engine::stats::LcoreBoard;
 use engine::testkit::{HeapPool, MemQueue, craft, table_memory};
@@ -210,6 +210,7 @@ fn snapshot(plan: &Plan, live: &LiveView, hops: &HopTable) -> Snapshot {
         neighbours: neighbours.into(),
         timeouts: Timeouts::default(),
         closed_port_reset: plan.closed_port_reset,
+        flood_guard: 0,
     }
 }
 
@@ -236,7 +237,10 @@ fn compile(plan: &ServicePlan, id: u16, pool: Pool) -> Service {
         key: ServiceKey { proto, addr: Addr::from(*plan.vip.ip()), port: plan.vip.port() },
         scheduler: Scheduler::build(kind, &pool, SchedFlags::default()),
         fallback: Arc::new(Maglev::fallback(&pool, None)),
-        stray: if plan.silent { StrayPolicy::Drop } else { StrayPolicy::Reset },
+        rules: Rules {
+            stray: if plan.silent { StrayPolicy::Drop } else { StrayPolicy::Reset },
+            ..Rules::default()
+        },
         pool,
     }
 }

@@ -10,7 +10,7 @@ use engine::pool::{Pool, PoolServer};
 use engine::sched::maglev::Maglev;
 use engine::sched::{SchedFlags, Scheduler, SchedulerKind};
 use engine::server::ServerLine;
-use engine::service::{Service, ServiceKey, ServiceTable, StrayPolicy};
+use engine::service::{Rules, Service, ServiceKey, ServiceTable};
 use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
 use traffic::template::Target;
 
@@ -88,7 +88,7 @@ pub(crate) fn snapshot(setting: Setting) -> Snapshot {
         scheduler: Scheduler::build(SchedulerKind::Wlc, &pool, SchedFlags::default()),
         fallback: Arc::clone(&fallback),
         pool: pool.clone(),
-        stray: StrayPolicy::Reset,
+        rules: Rules::default(),
     };
     let line = |slot: u16| ServerLine {
         addr: server_addr(slot),
@@ -110,5 +110,6 @@ pub(crate) fn snapshot(setting: Setting) -> Snapshot {
         neighbours: [].into(),
         timeouts: Timeouts::default(),
         closed_port_reset: true,
+        flood_guard: 0,
     }
 }

@@ -1,0 +1,93 @@
+//! A walk through the connection table, a slice per turn, for what an operator changes of old
+//! connections: shorter idle times, and servers that give connections up.
+//!
+//! Packets go first: beside them a turn is for one bucket, so that a million connections take about
+//! a second.
+
+use arrayvec::ArrayVec;
+
+use crate::conn::tcp_state::ConnState;
+use crate::lcore::{Lcore, due};
+use crate::mailbox::Thin;
+use crate::queue::TxQueue;
+use crate::snapshot::Snapshot;
+use crate::ticks::Ticks;
+
+/// Buckets of a turn without packets, and of one with.
+const SLICE: (u32, u32) = (32, 1);
+/// Servers that are thinned at a time.
+const THINNED: usize = 16;
+
+/// What the walk is for, and how far it came.
+#[derive(Default)]
+pub(crate) struct Sweep {
+    bucket: u32,
+    /// Buckets until every connection is armed by the present idle times.
+    rearm_left: u32,
+    /// Buckets until every connection was seen for `thin`.
+    thin_left: u32,
+    thin: ArrayVec<Thin, THINNED>,
+}
+
+impl Sweep {
+    /// Every connection is to be armed again: idle times became shorter.
+    pub(crate) const fn rearm(&mut self, buckets: u32) {
+        self.rearm_left = buckets;
+    }
+
+    /// So many connections of a server are to end. An order too many is forgotten; the control
+    /// thread sees what was done by the counts.
+    pub(crate) fn thin(&mut self, order: Thin, buckets: u32) {
+        match self.thin.iter_mut().find(|t| (t.server, t.generation) == order.place()) {
+            Some(known) => known.count = known.count.saturating_add(order.count),
+            None => drop(self.thin.try_push(order)),
+        }
+        self.thin_left = buckets;
+    }
+
+    /// Whether there is nothing to do.
+    #[inline(always)]
+    pub(crate) const fn is_done(&self) -> bool {
+        self.rearm_left | self.thin_left == 0
+    }
+
+    /// One turn's slice.
+    #[cold]
+    pub(crate) fn turn<T: TxQueue>(
+        &mut self,
+        lcore: &mut Lcore<T>,
+        snap: &Snapshot,
+        busy: bool,
+        now: Ticks,
+    ) {
+        let slice = if busy { SLICE.1 } else { SLICE.0 }.min(self.rearm_left.max(self.thin_left));
+        for _ in 0..slice {
+            self.one(lcore, snap, now);
+            self.bucket = (self.bucket + 1) % lcore.table.n_buckets();
+            self.rearm_left = self.rearm_left.saturating_sub(1);
+            self.thin_left = self.thin_left.saturating_sub(1);
+        }
+        if self.thin_left == 0 {
+            self.thin.clear();
+        }
+    }
+
+    fn one<T: TxQueue>(&mut self, lcore: &mut Lcore<T>, snap: &Snapshot, now: Ticks) {
+        for id in lcore.table.ids(self.bucket) {
+            if self.rearm_left > 0 {
+                let due = due(lcore.table.get(id), snap, now);
+                lcore.table.rearm(id, due);
+            }
+            let conn = lcore.table.get(id);
+            let place = (conn.server, conn.generation);
+            let found = self.thin.iter_mut().find(|t| t.count > 0 && t.place() == place);
+            if conn.state() == ConnState::Established
+                && let Some(thin) = found
+            {
+                thin.count -= 1;
+                lcore.board.stats.given_up.add(1);
+                lcore.move_state(snap, id, ConnState::Reset, now);
+            }
+        }
+    }
+}
