@@ -115,7 +115,7 @@ impl Plain {
                     self.pointer = Some(at);
                     return Some(at);
                 }
-                if last_pass && self.pointer == Some(at) {
+                if restarted && last_pass && self.pointer == Some(at) {
                     return None;
                 }
             }
@@ -123,11 +123,13 @@ impl Plain {
             self.current -= self.step();
             if self.current <= 0 {
                 self.current = self.top();
-                // Before the head all servers have been seen in all rounds.
-                self.pointer?;
+                // A whole last round was tried; before the head there is no other.
+                if last_pass || self.pointer.is_none() {
+                    return None;
+                }
                 restarted = true;
             }
-            last_pass = restarted && self.current <= self.step();
+            last_pass = self.current <= self.step();
         }
     }
 

@@ -63,12 +63,13 @@ impl Schedule for WeightedRoundRobin {
 impl WeightedRoundRobin {
     /// Lowers the current weight to the next round in which somebody is picked. `None` when nobody
     /// is eligible; then the current weight is where LVS leaves it after trying all rounds: at the
-    /// first when it stands before the head, else at the last.
+    /// first, for a whole round was the last try; or at the last round when it began in the middle of
+    /// that, for then the last try ends where it began.
     fn next_round(&self, pool: &Pool, cursor: &mut Cursor, load: LoadView<'_>) -> Option<()> {
         let heaviest = pool.servers.iter().map(|s| load.weight(s.slot)).max().unwrap_or(0);
         if heaviest == 0 {
-            let last = (self.top - 1) % self.step + 1;
-            cursor.current_weight = if cursor.seq == 0 { self.top } else { last };
+            let in_last = cursor.seq > 0 && cursor.current_weight <= self.step;
+            cursor.current_weight = if in_last { (self.top - 1) % self.step + 1 } else { self.top };
             return None;
         }
         let mut current = match cursor.current_weight.saturating_sub(self.step) {
