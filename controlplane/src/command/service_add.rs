@@ -1,10 +1,10 @@
 //! `service add`.
 
-use config::spec::{Flags, MaglevHash, ServiceRef, ServiceSpec};
+use config::spec::{Flags, ServiceRef, ServiceSpec};
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs, RuleArgs};
+use super::words::{self, ForwardArgs, MaglevArgs, RuleArgs};
 use crate::change::Change;
 use crate::ctl::Failed;
 
@@ -28,12 +28,8 @@ pub struct ServiceAdd {
     forward: ForwardArgs,
     #[command(flatten)]
     rules: RuleArgs,
-    /// How mh hashes: keyed, by the director's mh-key; or kernel, to agree with Linux directors
-    #[arg(long, value_name = "HASH")]
-    maglev_hash: Option<MaglevHash>,
-    /// Places in the table of mh: a prime, 100 for each server or more
-    #[arg(long, value_name = "PLACES")]
-    maglev_size: Option<u32>,
+    #[command(flatten)]
+    maglev: MaglevArgs,
 }
 
 impl Command for ServiceAdd {
@@ -59,8 +55,8 @@ impl Command for ServiceAdd {
         spec.one_packet = self.rules.ops.unwrap_or_default();
         spec.on_remove = self.rules.on_remove.unwrap_or_default();
         spec.timeouts = self.rules.timeouts;
-        spec.maglev_hash = self.maglev_hash.unwrap_or_default();
-        spec.maglev_size = self.maglev_size;
+        spec.maglev_hash = self.maglev.maglev_hash.unwrap_or_default();
+        spec.maglev_size = self.maglev.maglev_size;
         Ok(Change::AddService(spec))
     }
 }

@@ -1,10 +1,10 @@
 //! `service edit`.
 
-use config::spec::{Flags, MaglevHash};
+use config::spec::Flags;
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs, RuleArgs};
+use super::words::{self, ForwardArgs, MaglevArgs, RuleArgs};
 use crate::change::{self, Change};
 use crate::ctl::Failed;
 
@@ -28,12 +28,8 @@ pub struct ServiceEdit {
     forward: ForwardArgs,
     #[command(flatten)]
     rules: RuleArgs,
-    /// How mh hashes: keyed, by the director's mh-key; or kernel, to agree with Linux directors
-    #[arg(long, value_name = "HASH")]
-    maglev_hash: Option<MaglevHash>,
-    /// Places in the table of mh: a prime, 100 for each server or more
-    #[arg(long, value_name = "PLACES")]
-    maglev_size: Option<u32>,
+    #[command(flatten)]
+    maglev: MaglevArgs,
 }
 
 impl Command for ServiceEdit {
@@ -55,8 +51,8 @@ impl Command for ServiceEdit {
             one_packet: self.rules.ops,
             on_remove: self.rules.on_remove,
             timeouts: self.rules.timeouts,
-            maglev_hash: self.maglev_hash,
-            maglev_size: self.maglev_size,
+            maglev_hash: self.maglev.maglev_hash,
+            maglev_size: self.maglev.maglev_size,
         };
         if edit == change::ServiceEdit::default() {
             return Err(Failed::Usage("nothing to change was given".into()));

@@ -1,7 +1,7 @@
 //! Arguments that several commands share: services, servers, ways of forwarding, schedulers.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use config::spec::{Flags, Forward, OnRemove, ServerRef, ServiceRef, Stray, Timeouts};
+use config::spec::{Flags, Forward, MaglevHash, OnRemove, ServerRef, ServiceRef, Stray, Timeouts};
 use engine::sched::SchedulerKind;
 
 use crate::ctl::Failed;
@@ -94,6 +94,17 @@ pub struct RuleArgs {
     /// Its own idle times in seconds: TCP,TCPFIN,UDP; 0 for the director's
     #[arg(long, value_name = "T,F,U", value_parser = timeouts)]
     pub timeouts: Option<Timeouts>,
+}
+
+/// The table of scheduler `mh`.
+#[derive(Debug, Default, clap::Args)]
+pub struct MaglevArgs {
+    /// How mh hashes: keyed, by the director's mh-key; or kernel, to agree with Linux directors
+    #[arg(long, value_name = "HASH")]
+    pub maglev_hash: Option<MaglevHash>,
+    /// Places in the table of mh: a prime, 100 for each server or more
+    #[arg(long, value_name = "PLACES")]
+    pub maglev_size: Option<u32>,
 }
 
 fn timeouts(text: &str) -> Result<Timeouts, String> {
