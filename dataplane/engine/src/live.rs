@@ -8,6 +8,8 @@
 //! Schedulers that keep something computed from it look at its version, and compute anew when that
 //! has moved.
 
+use std::cmp;
+
 use crate::stats::{ConnCounts, LcoreBoard};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, own};
 
@@ -124,6 +126,16 @@ impl<'a> LoadView<'a> {
     pub fn overhead(&self, slot: u32) -> u64 {
         let Loads { active, inactive } = self.counts(slot);
         (active << 8) + inactive
+    }
+
+    /// Compares two servers by their overhead, each divided by its weight: exactly, by
+    /// cross-multiplication.
+    #[inline]
+    #[must_use]
+    pub fn compare(&self, a: u32, b: u32) -> cmp::Ordering {
+        let product =
+            |cost, weight| u128::from(self.overhead(cost)) * u128::from(self.weight(weight));
+        product(a, b).cmp(&product(b, a))
     }
 
     /// ActiveConn and InActConn of a server over the whole director.

@@ -47,6 +47,15 @@ pub struct Rules {
     pub timeouts: Option<Timeouts>,
 }
 
+impl Rules {
+    /// Its own idle times, or the director's.
+    #[inline(always)]
+    #[must_use]
+    pub fn timeouts_or<'a>(&'a self, director: &'a Timeouts) -> &'a Timeouts {
+        self.timeouts.as_ref().unwrap_or(director)
+    }
+}
+
 /// One virtual service.
 #[derive(Debug)]
 pub struct Service {

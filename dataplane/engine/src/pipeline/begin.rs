@@ -187,7 +187,7 @@ fn insert<T: TxQueue>(
     };
     conn.set_state(state);
     conn.last_seen = now.low();
-    let timeouts = service.rules.timeouts.as_ref().unwrap_or(&snap.timeouts);
+    let timeouts = service.rules.timeouts_or(&snap.timeouts);
     let due = now + TickSpan::from_secs(state.timeout(timeouts).into());
     if lcore.table.insert(hash, conn, due).is_none()
         && !(make_room(lcore, snap, hash, now) && lcore.table.insert(hash, conn, due).is_some())
@@ -257,14 +257,11 @@ fn may_be_stateless<T: TxQueue>(
     now: Ticks,
 ) -> bool {
     let Some(ago) = lcore.table.refused(bucket, now) else { return false };
+    let timeouts = service.rules.timeouts_or(&snap.timeouts);
     let lives = match at.kind {
-        Kind::Udp => TickSpan::from_secs(
-            service.rules.timeouts.as_ref().unwrap_or(&snap.timeouts).udp.into(),
-        ),
+        Kind::Udp => TickSpan::from_secs(timeouts.udp.into()),
         _ if at.tcp_flags & SYN != 0 => SYN_REPEATS,
-        _ => TickSpan::from_secs(
-            service.rules.timeouts.as_ref().unwrap_or(&snap.timeouts).tcp.into(),
-        ),
+        _ => TickSpan::from_secs(timeouts.tcp.into()),
     };
     u64::from(ago) < lives.0
 }
@@ -289,9 +286,9 @@ fn stray<T: TxQueue>(
         return Ok(server);
     }
     lcore.board.services[usize::from(service.id)].stray.add(1);
-    match service.rules.stray {
-        _ if ended => Err(reset(burst, lcore, i, DropReason::Stray, now)),
-        StrayPolicy::Reset => Err(reset(burst, lcore, i, DropReason::Stray, now)),
-        StrayPolicy::Drop => Err(Verdict::Drop(DropReason::Stray)),
-    }
+    Err(if ended || service.rules.stray == StrayPolicy::Reset {
+        reset(burst, lcore, i, DropReason::Stray, now)
+    } else {
+        Verdict::Drop(DropReason::Stray)
+    })
 }

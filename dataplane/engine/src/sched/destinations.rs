@@ -7,6 +7,10 @@
 //! Bounded: in a full bucket the destination that was not used for longest makes room, as LVS's
 //! table makes room under pressure. What was not used for [`EXPIRATION`] counts as forgotten.
 
+use std::sync::Arc;
+
+use super::positions::Positions;
+use super::{Arrival, Cursor, SchedFlags, Schedule, WeightedLeast};
 use crate::addr::Addr;
 use crate::live::LoadView;
 use crate::pool::Pool;
@@ -20,11 +24,76 @@ pub(super) const EXPIRATION: u32 = 24 * 3600;
 const BUCKETS: usize = 128;
 const WAYS: usize = 8;
 
+/// What both algorithms are made of: the lcores' tables, which outlive a change of the pool, and
+/// whom they ask for a server that is new to a destination.
+#[derive(Debug)]
+pub(super) struct Memory<const N: usize> {
+    least: WeightedLeast,
+    positions: Positions,
+    lcores: Arc<[Destinations<N>]>,
+}
+
+impl<const N: usize> Memory<N> {
+    /// Nothing is remembered yet.
+    pub(super) fn new(pool: &Pool, flags: SchedFlags) -> Self {
+        let lcores = (0..flags.lcores.max(1)).map(|_| Destinations::new()).collect();
+        Self::with(lcores, pool, flags)
+    }
+
+    /// The same tables, for another state of the pool.
+    pub(super) fn rebuilt(&self, pool: &Pool, flags: SchedFlags) -> Self {
+        Self::with(Arc::clone(&self.lcores), pool, flags)
+    }
+
+    fn with(lcores: Arc<[Destinations<N>]>, pool: &Pool, flags: SchedFlags) -> Self {
+        Self { least: WeightedLeast::build(pool, flags), positions: Positions::new(pool), lcores }
+    }
+
+    /// Where an arrival wants to go, noted as used now.
+    #[inline]
+    pub(super) fn destination(&self, arrival: Arrival<'_>) -> &Destination<N> {
+        let Arrival { key, family, who, now } = arrival;
+        self.lcores[usize::from(who.lcore)].of(key.dst(family), now)
+    }
+
+    /// The servers of a destination that may be picked: slot and position.
+    #[inline]
+    pub(super) fn eligible(
+        &self,
+        destination: &Destination<N>,
+        load: LoadView<'_>,
+    ) -> impl Iterator<Item = (u32, usize)> {
+        let slots = destination.slots().filter(move |slot| load.weight(*slot) > 0);
+        slots.filter_map(|slot| Some((slot, self.positions.of(slot)?)))
+    }
+
+    /// Gives a destination the least loaded server of all.
+    #[inline]
+    pub(super) fn extend(
+        &self,
+        destination: &Destination<N>,
+        pool: &Pool,
+        arrival: Arrival<'_>,
+        cursor: &mut Cursor,
+        load: LoadView<'_>,
+    ) -> Option<usize> {
+        let at = self.least.pick(pool, arrival, cursor, load)?;
+        destination.insert(pool.servers[at].slot, arrival.now);
+        Some(at)
+    }
+
+    /// See [`Schedule::changed`].
+    #[inline]
+    pub(super) fn changed(&self, lcore: u16, at: u32) {
+        self.least.changed(lcore, at);
+    }
+}
+
 /// One lcore's table, with up to `N` servers a destination. Written by that lcore only; atomics only
 /// because the scheduler is shared.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Destinations<const N: usize>(Box<[Destination<N>]>);
+struct Destinations<const N: usize>(Box<[Destination<N>]>);
 
 /// The servers of one destination.
 #[derive(Debug)]
@@ -42,7 +111,7 @@ pub(super) struct Destination<const N: usize> {
 
 impl<const N: usize> Destinations<N> {
     /// An empty table. Control thread.
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let vacant = || Destination {
             address: Default::default(),
             used: AtomicU32::new(0),
@@ -54,7 +123,7 @@ impl<const N: usize> Destinations<N> {
     }
 
     /// The servers of an address, noted as used now; none yet when it was not remembered.
-    pub(super) fn of(&self, addr: Addr, now: Ticks) -> &Destination<N> {
+    fn of(&self, addr: Addr, now: Ticks) -> &Destination<N> {
         let now = seconds(now);
         let address = halves(addr);
         let bucket = bucket(address) * WAYS;

@@ -37,9 +37,7 @@ impl Schedule for TwoChoices {
             Some((at, pool.servers[at].slot))
         });
         let ((first, slot), (second, other)) = (first?, second?);
-        let product =
-            |cost, weight| u128::from(load.overhead(cost)) * u128::from(load.weight(weight));
-        Some(if product(slot, other) > product(other, slot) { second } else { first })
+        Some(if load.compare(slot, other).is_gt() { second } else { first })
     }
 }
 
