@@ -60,6 +60,9 @@ pub struct Statistics {
     pub services: Vec<ServiceView>,
     /// The director's own counters.
     pub stats: StatsView,
+    /// The connection tables.
+    #[serde(default)]
+    pub memory: MemoryView,
     /// How busy each lcore is, in percent, in the order of the config.
     pub busy_percent: Vec<f64>,
 }

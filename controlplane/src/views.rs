@@ -402,6 +402,15 @@ pub struct MemoryView {
     pub connections_max: u64,
     /// Most there ever were, summed over lcores.
     pub connections_peak: u64,
+    /// New flows that found the table full.
+    #[serde(default)]
+    pub insert_failures: u64,
+    /// New flows that the flood guard kept out of the table.
+    #[serde(default)]
+    pub flood_guarded: u64,
+    /// Half-open entries that made room for others.
+    #[serde(default)]
+    pub half_open_evicted: u64,
     /// Server slots in use or still with connections.
     pub server_slots: u64,
     /// How many there may be.

@@ -62,3 +62,12 @@ fn a_service_is_rebalanced() {
     assert_eq!(status(&run(&director.socket, "service rebalance nothing --rate 50/s", None)), 1);
     assert_eq!(status(&run(&director.socket, "service rebalance web --rate fast", None)), 2);
 }
+
+#[test]
+fn statistics_show_the_table() {
+    let director = Director::start();
+    let stats = good(&director, "stats");
+    let line = stats.lines().find(|l| l.starts_with("table  ")).unwrap_or_default();
+    let all = "table  0 of 4M, peak 0  full 0  flood-guard 0  half-open ended 0";
+    assert_eq!(line.replace("4,000,000", "4M"), all, "{stats}");
+}

@@ -87,6 +87,13 @@ impl Daemon {
         Ok(kill(pid(&self.child), signal)?)
     }
 
+    /// Memory that the process holds, in kB.
+    pub fn memory_kb(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse()?)
+    }
+
     /// True while the process lives.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))

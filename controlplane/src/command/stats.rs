@@ -31,14 +31,7 @@ impl Command for Stats {
         sluicectl stats web --rate";
 
     fn work(params: Value) -> Result<Work, Failure> {
-        ask(params, |which: OneOrAll, control| {
-            Ok(Statistics {
-                director: control.header(),
-                services: control.services(which.service.as_ref())?,
-                stats: control.stats(),
-                busy_percent: control.lcores().iter().map(|l| l.busy_percent).collect(),
-            })
-        })
+        ask(params, |which: OneOrAll, control| control.statistics(which.service.as_ref()))
     }
 
     fn run(self, ctl: &mut Ctl) -> Result<(), Failed> {
@@ -126,6 +119,15 @@ fn sum_lines(doc: &Statistics) -> String {
     );
     let totals: Vec<_> = TOTALS.iter().map(|name| format!("{name} {}", total(name))).collect();
     let _ = writeln!(text, "lcores  {}", totals.join("  "));
+    let m = &doc.memory;
+    let [now, max, peak] = [m.connections, m.connections_max, m.connections_peak].map(count);
+    let [full, guarded, evicted] =
+        [m.insert_failures, m.flood_guarded, m.half_open_evicted].map(count);
+    let _ = writeln!(
+        text,
+        "table  {now} of {max}, peak {peak}  full {full}  flood-guard {guarded}  half-open ended \
+         {evicted}"
+    );
     if s.address_conflicts > 0 {
         let _ = writeln!(
             text,

@@ -13,6 +13,7 @@ use engine::verdict::DropReason;
 
 use super::Control;
 use crate::change::Refusal;
+use crate::document::Statistics;
 use crate::slots::Use;
 use crate::store::{Entry, Member};
 use crate::views::{
@@ -93,6 +94,20 @@ impl Control {
         view
     }
 
+    /// Everything that is counted: of all services, or of one.
+    ///
+    /// # Errors
+    /// There is no such service.
+    pub fn statistics(&self, only: Option<&ServiceRef>) -> Result<Statistics, Refusal> {
+        Ok(Statistics {
+            director: self.header(),
+            services: self.services(only)?,
+            stats: self.stats(),
+            memory: self.memory(),
+            busy_percent: self.lcores().iter().map(|l| l.busy_percent).collect(),
+        })
+    }
+
     /// All lcores.
     #[must_use]
     pub fn lcores(&self) -> Vec<LcoreView> {
@@ -149,6 +164,9 @@ impl Control {
             connections: sum.entries,
             connections_max: self.setup.connections_max,
             connections_peak: sum.entries_peak,
+            insert_failures: sum.insert_failures,
+            flood_guarded: sum.flood_guarded,
+            half_open_evicted: sum.half_open_evicted,
             server_slots: self.store.slots().used() as u64,
             server_slots_max: director.max_servers.into(),
             services: self.store.services().len() as u64,

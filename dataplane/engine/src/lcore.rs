@@ -17,6 +17,7 @@ use crate::parking::Parking;
 use crate::queue::TxQueue;
 use crate::ring::Producer;
 use crate::sched::{Cursor, Who};
+use crate::server::Orphans;
 use crate::snapshot::Snapshot;
 use crate::stats::LcoreBoard;
 use crate::ticks::{TickSpan, Ticks};
@@ -142,8 +143,7 @@ impl<T: TxQueue> Lcore<T> {
         let mut ended = 0;
         let visited = self.table.expire(now, budget, |conn| {
             let due = due(conn, snap, now);
-            let gone = snap.server(conn.server, conn.generation).is_none();
-            if due > now && !gone {
+            if due > now && !forgotten(conn, snap) {
                 return Fate::Until(due);
             }
             ended += 1;
@@ -155,6 +155,13 @@ impl<T: TxQueue> Lcore<T> {
         }
         visited
     }
+}
+
+/// Whether a connection was removed so that nothing needs to be known of it any more. What becomes
+/// of others that have lost their server, their clients' next packets decide.
+fn forgotten(conn: &Conn, snap: &Snapshot) -> bool {
+    snap.server(conn.server, conn.generation).is_none()
+        && snap.servers.get(conn.server as usize).is_none_or(|s| s.orphans == Orphans::Forget)
 }
 
 /// The time at which a connection ends if nothing more comes.

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use controlplane::control::{Control, Job, LcoreLink, Setup, hop_capacity};
-use controlplane::document::Statistics;
 use controlplane::views::{ConnFilter, ConnPage, PortCounters};
 use crossbeam::channel::{Sender, bounded};
 use dpdk::{Clock, Mbuf, Mempool, Touch, zeroed_huge};
@@ -183,14 +182,11 @@ fn list(people: &People, jobs: &Sender<Job>) {
 fn statistics(people: &People, jobs: &Sender<Job>) {
     let (to_us, answer) = bounded(1);
     let job: Job = Box::new(move |control| {
-        let _ = to_us.try_send(Statistics {
-            director: control.header(),
-            services: control.services(None).unwrap_or_default(),
-            stats: control.stats(),
-            busy_percent: control.lcores().iter().map(|l| l.busy_percent).collect(),
-        });
+        let _ = to_us.try_send(control.statistics(None));
     });
-    if jobs.send(job).is_ok() && answer.recv().is_ok_and(|s| !s.services.is_empty()) {
+    if jobs.send(job).is_ok()
+        && answer.recv().is_ok_and(|s| s.is_ok_and(|s| !s.services.is_empty()))
+    {
         people.statistics.fetch_add(1, Ordering::Relaxed);
     }
     std::thread::sleep(Duration::from_millis(1));
