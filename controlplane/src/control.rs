@@ -5,6 +5,7 @@
 //! answers later. Time comes from the clock in [`Setup`], so tests drive it.
 
 mod drains;
+pub mod health;
 mod maglev;
 mod query;
 pub mod rebalance;
@@ -18,8 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use config::spec::Admin;
-use config::{ServiceRef, Settings};
+use config::{ServerRef, ServiceRef, Settings};
 use crossbeam::channel::{Receiver, TryRecvError};
 use engine::live::LiveView;
 use engine::mailbox::{ArpHeard, ArpOrder, ControlEnd, Event, Order};
@@ -33,9 +33,11 @@ use crate::compile::Compiler;
 use crate::neighbours::{Announcer, Neighbours};
 use crate::publish::Publisher;
 use crate::slots::Use;
+use crate::states::Health;
 use crate::store::{Member, Store};
 use crate::views::{ConnFilter, ConnPage, PortCounters};
 use drains::Drains;
+use health::{Marked, States};
 use query::Queries;
 use rebalance::{Part, Plan, Rebalance, excess};
 
@@ -127,6 +129,7 @@ pub struct Control {
     announcer: Announcer,
     queries: Queries,
     drains: Drains,
+    states: States,
     rebalances: Vec<Rebalance>,
     unconfirmed: Vec<Unconfirmed>,
     last_change: LastChange,
@@ -163,6 +166,7 @@ impl Control {
             announcer: Announcer::default(),
             queries: Queries::default(),
             drains,
+            states: States::default(),
             rebalances: Vec::new(),
             unconfirmed: Vec::new(),
             last_change: LastChange { by: String::new(), at_ms: now_ms },
@@ -263,7 +267,7 @@ impl Control {
         let lines = self.store.slots().all();
         let of_member = |m: &Member| {
             let generation = lines[m.slot as usize].generation;
-            let weight = if m.spec.admin == Admin::Enabled { m.spec.weight } else { 0 };
+            let weight = self.states.of(m.slot).weight;
             let active = self.collector.counts(m.slot, generation).active;
             ((m.slot, generation), (u64::from(active), weight))
         };
@@ -279,6 +283,14 @@ impl Control {
             self.rebalances.push(rebalance);
         }
         Ok(plan)
+    }
+
+    /// Sets a server's health in all its services, on all lcores at once.
+    ///
+    /// # Errors
+    /// When no service has such a server.
+    pub fn set_health(&mut self, server: &ServerRef, health: Health) -> Result<Marked, Refusal> {
+        self.states.mark(server, health, &self.store, &self.lives, self.now_ms)
     }
 
     /// Lists connections; answers when the lcores have, without those that are silent for 1 s.
@@ -316,15 +328,7 @@ impl Control {
     /// Takes over what the newest snapshot names: weights first, so that no lcore meets a slot
     /// without one; then next hops and addresses.
     fn follow(&mut self) {
-        for (slot, s) in (0_u32..).zip(self.store.slots().all()) {
-            let takes_new = |spec: &&Arc<config::ServerSpec>| {
-                s.usage == Use::Member && spec.admin == Admin::Enabled
-            };
-            let weight = s.spec.as_ref().filter(takes_new).map_or(0, |spec| spec.weight);
-            for live in &self.lives {
-                live.set_weight(slot, weight, s.generation);
-            }
-        }
+        self.states.follow(&self.store, &self.lives);
         self.neighbours.follow(self.compiler.hops.in_use(), &self.setup.hops, self.now_ms);
         let mut announced = BTreeSet::new();
         let ports = self.setup.settings.ports.iter().enumerate().filter(|(_, p)| p.garp);

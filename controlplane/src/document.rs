@@ -11,6 +11,7 @@
 //! | `timeouts.show` | – | [`IdleTimes`] |
 //! | `neighbours` | – | [`Neighbours`] |
 //! | `service.maglev` | `service` | [`MaglevTable`] |
+//! | `server.health` | `server`, `health` | [`Marked`](crate::control::health::Marked) |
 //! | `ports` | – | [`Ports`] |
 //! | `lcores` | – | [`Lcores`] |
 //! | `zero` | `service`? | null |

@@ -23,6 +23,7 @@ pub mod publish;
 pub mod session;
 pub mod slots;
 pub mod socket;
+pub mod states;
 pub mod store;
 pub mod table;
 pub mod views;

@@ -12,6 +12,8 @@ use engine::addr::{L4Proto, Mac};
 use engine::sched::SchedulerKind;
 use serde::{Deserialize, Serialize};
 
+use crate::states::{Health, Why};
+
 /// The first line of every list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeaderView {
@@ -189,13 +191,20 @@ pub struct ServerView {
     pub weight: u32,
     /// The weight that counts now.
     pub effective_weight: u32,
+    /// Why that is 0.
+    #[serde(default, with = "config::text::option", skip_serializing_if = "Option::is_none")]
+    pub why: Option<Why>,
     /// The operator's word on it.
     pub admin: Admin,
     /// Until when it drains, if there is a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainView>,
-    /// A check's word on it: `up`, `down`, `unknown` (there is no check).
-    pub health: String,
+    /// A check's word on it, or an operator's.
+    #[serde(with = "config::text")]
+    pub health: Health,
+    /// Since when, in seconds before now; absent if nobody ever said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_secs: Option<u64>,
     /// Whether the hardware address of its next hop is known. Without it nothing reaches the server.
     #[serde(default)]
     pub reachable: bool,

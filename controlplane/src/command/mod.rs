@@ -185,6 +185,7 @@ commands! {
     "server del" => server_del::ServerDel,
     "server drain" => server_drain::ServerDrain,
     "server enable" => server_enable::ServerEnable,
+    "server health" => server_health::ServerHealth,
     "stats" => stats::Stats,
     "connections" => connections::Connections,
     "timeouts show" => timeouts_show::TimeoutsShow,

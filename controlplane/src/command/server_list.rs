@@ -41,6 +41,7 @@ fn table(doc: &Services) -> Table {
         ">Eff",
         "Admin",
         "Health",
+        "Why 0",
         ">ActiveConn",
         ">InActConn",
     ]);
@@ -54,7 +55,8 @@ fn table(doc: &Services) -> Table {
                 count(server.weight.into()),
                 count(server.effective_weight.into()),
                 admin_word(server),
-                server.health.clone(),
+                server.health.to_string(),
+                server.why.map_or_else(String::new, |why| why.to_string()),
                 count(server.active),
                 count(server.inactive),
             ]);

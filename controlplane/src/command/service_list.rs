@@ -8,7 +8,8 @@ use super::{Command, Work, ask};
 use crate::ctl::{Ctl, Failed, listing};
 use crate::document::Services;
 use crate::protocol::Failure;
-use crate::table::{Table, count, share};
+use crate::states::Health;
+use crate::table::{Table, count, share, span};
 use crate::views::{ServerView, ServiceView};
 
 /// Show the services with their servers: weights, states, connections
@@ -94,10 +95,12 @@ fn service_rows(table: &mut Table, service: &ServiceView) {
 }
 
 fn state(server: &ServerView) -> String {
-    match (server.admin, server.health.as_str()) {
+    let since = |health| format!("{health} {}", span(server.health_secs.unwrap_or_default()));
+    match (server.admin, server.health) {
+        (Admin::Enabled, Health::Down) => since(Health::Down),
         (Admin::Enabled, _) if !server.reachable => "no-neighbour".to_owned(),
-        (Admin::Enabled, "unknown") => "enabled".to_owned(),
-        (Admin::Enabled, health) => health.to_owned(),
+        (Admin::Enabled, Health::Unknown) => "enabled".to_owned(),
+        (Admin::Enabled, health) => since(health),
         (admin, _) => admin.name().to_owned(),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use config::spec::{Admin, Forward, Timeouts};
+use config::spec::{Forward, Timeouts};
 use config::{ServiceRef, ServiceSpec, Settings, save};
 use engine::service::ServiceId;
 use engine::stats::LcoreTotals;
@@ -14,7 +14,6 @@ use engine::verdict::DropReason;
 use super::Control;
 use crate::change::Refusal;
 use crate::document::Statistics;
-use crate::slots::Use;
 use crate::store::{Entry, Member};
 use crate::views::{
     DrainView, HeaderView, LcoreView, MemoryView, NeighbourView, PortCounters, PortView,
@@ -231,7 +230,7 @@ impl Control {
         let slot = &self.store.slots().all()[member.slot as usize];
         let counts = self.collector.counts(member.slot, slot.generation);
         let spec = &member.spec;
-        let takes_new = slot.usage == Use::Member && spec.admin == Admin::Enabled;
+        let state = self.states.of(member.slot);
         let line = self.publisher.current().server(member.slot, slot.generation);
         ServerView {
             name: spec.name.clone(),
@@ -240,14 +239,16 @@ impl Control {
             forward: spec.forward.unwrap_or(Forward::Dr),
             tun_type: spec.tun_type,
             weight: spec.weight,
-            effective_weight: if takes_new { spec.weight } else { 0 },
+            effective_weight: state.weight,
+            why: state.why,
             admin: spec.admin,
             drain: self.drains.of(entry.spec.endpoint(), member).map(|d| DrainView {
                 left_ms: d.until_ms.saturating_sub(self.now_ms),
                 then: d.then,
                 by: d.by.clone(),
             }),
-            health: "unknown".to_owned(),
+            health: state.health,
+            health_secs: state.since_ms.map(|since| (self.now_ms - since) / 1000),
             reachable: line.is_some_and(|line| self.setup.hops.hop(line.hop).is_reachable()),
             mac: spec.mac,
             mtu: spec.mtu,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::mpsc;
 
 use config::settings::Port;
-use config::spec::{ServerRef, Timeouts};
+use config::spec::{Admin, ServerRef, Timeouts};
 use config::{Endpoint, ServerSpec, ServiceSpec};
 use engine::addr::{Addr, L4Proto, Mac};
 use engine::conn::tcp_state::ConnState;
@@ -64,6 +64,7 @@ impl Lcore {
 }
 
 mod rules;
+mod states;
 
 struct Rig {
     control: Control,

@@ -176,23 +176,31 @@ impl Store {
         let edit = ServerEdit { admin: Some(admin), ..ServerEdit::default() };
         let all: Vec<_> = self.everywhere(server).collect();
         if all.is_empty() {
-            let message = format!("no service has a server {server}");
-            return Err(
-                Refusal::new(RefusalCode::NoSuchServer, message).hint("sluicectl server list")
-            );
+            return Err(nowhere(server));
         }
         all.iter().try_for_each(|(service, place)| self.edit_server(service, place, &edit))
     }
 
     /// A server in every service that has it: the service, and its place there.
     pub fn everywhere(&self, server: &ServerRef) -> impl Iterator<Item = (ServiceRef, ServerRef)> {
-        let of_entry = |entry: &Arc<Entry>| {
-            let service = ServiceRef::from(entry.spec.endpoint());
-            let fits = entry.members.iter().filter(|m| is(m, server));
-            let place = |m: &Member| ServerRef::Address(m.spec.address, m.spec.port);
-            fits.map(|m| (service.clone(), place(m))).collect::<Vec<_>>()
+        let place = |(entry, m): (&Entry, &Member)| {
+            (entry.spec.endpoint().into(), ServerRef::Address(m.spec.address, m.spec.port))
         };
-        self.services().flat_map(of_entry).collect::<Vec<_>>().into_iter()
+        self.found(server).map(place).collect::<Vec<_>>().into_iter()
+    }
+
+    /// A server's slots, with the services they belong to.
+    ///
+    /// # Errors
+    /// When no service has such a server.
+    pub fn members(&self, server: &ServerRef) -> Result<Vec<(&Entry, u32)>, Refusal> {
+        let slots: Vec<_> = self.found(server).map(|(entry, m)| (entry, m.slot)).collect();
+        if slots.is_empty() { Err(nowhere(server)) } else { Ok(slots) }
+    }
+
+    fn found(&self, server: &ServerRef) -> impl Iterator<Item = (&Entry, &Member)> {
+        let all = self.services().flat_map(|e| e.members.iter().map(move |m| (&**e, m)));
+        all.filter(move |(_, m)| is(m, server))
     }
 
     pub(super) fn end_connections(
@@ -253,6 +261,11 @@ fn checked(
     check::server(spec, service, network)?;
     check::fixed_mac("mac", spec.mac)?;
     Ok(())
+}
+
+fn nowhere(server: &ServerRef) -> Refusal {
+    let message = format!("no service has a server {server}");
+    Refusal::new(RefusalCode::NoSuchServer, message).hint("sluicectl server list")
 }
 
 fn is(member: &Member, server: &ServerRef) -> bool {
