@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use engine::sched::SchedulerKind;
 use engine::sched::maglev::{KERNEL_SIZES, SIZES, is_size};
+use engine::thresholds::Thresholds;
 use ipnet::IpNet;
 
 use crate::load::MAX_TIMEOUT;
@@ -199,8 +200,24 @@ pub fn server(spec: &ServerSpec, service: &ServiceSpec, network: &Network) -> Re
         let hint = format!("{} to {} bytes", MTU.start(), MTU.end());
         return Err(Fault::new("mtu", "not an MTU that works").hint(hint));
     }
+    thresholds(spec.thresholds())?;
     ports_agree(spec, service)?;
     reachable(spec, network)
+}
+
+fn thresholds(given: Thresholds) -> Result<(), Fault> {
+    let Thresholds { upper, lower } = given;
+    let hint = || format!("0 to {}", Thresholds::MAX);
+    for (key, value) in [("u-threshold", upper), ("l-threshold", lower)] {
+        if value > Thresholds::MAX {
+            return Err(Fault::new(key, format!("{value} is too great")).hint(hint()));
+        }
+    }
+    if lower > upper {
+        let message = format!("{lower} is above the upper threshold, {upper}");
+        return Err(Fault::new("l-threshold", message).hint(format!("0 to {upper}")));
+    }
+    Ok(())
 }
 
 /// Direct routing and tunnels leave the client's packet as it is, its port too.

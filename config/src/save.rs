@@ -165,6 +165,12 @@ fn server_keys(server: &ServerSpec, service: &ServiceSpec) -> Vec<String> {
     if let Some(mtu) = server.mtu {
         keys.push(format!("mtu = {mtu}"));
     }
+    if server.u_threshold > 0 {
+        keys.push(format!("u-threshold = {}", server.u_threshold));
+    }
+    if server.l_threshold > 0 {
+        keys.push(format!("l-threshold = {}", server.l_threshold));
+    }
     if server.admin != Admin::default() {
         keys.push(format!("admin = {}", quoted(server.admin)));
     }

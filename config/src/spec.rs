@@ -13,6 +13,7 @@ use engine::sched::SchedulerKind;
 use engine::server::Orphans;
 use engine::service::{ServiceKey, StrayPolicy};
 use engine::snapshot;
+use engine::thresholds::Thresholds;
 use serde::{Deserialize, Serialize};
 
 pub use crate::flags::Flags;
@@ -495,6 +496,12 @@ pub struct ServerSpec {
     /// The largest IP packet towards it, in bytes; the port's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u16>,
+    /// The most connections it may have; 0 for any number.
+    #[serde(default)]
+    pub u_threshold: u32,
+    /// Once it has had so many, it takes new ones again below this; 0 for three quarters.
+    #[serde(default)]
+    pub l_threshold: u32,
     /// The operator's word on it.
     #[serde(default)]
     pub admin: Admin,
@@ -517,6 +524,8 @@ impl ServerSpec {
             weight: 1,
             mac: None,
             mtu: None,
+            u_threshold: 0,
+            l_threshold: 0,
             admin: Admin::Enabled,
         }
     }
@@ -530,6 +539,12 @@ impl ServerSpec {
         self.port.get_or_insert(service.port);
         self.forward.get_or_insert(service.forward);
         self
+    }
+
+    /// How many connections it may have.
+    #[must_use]
+    pub const fn thresholds(&self) -> Thresholds {
+        Thresholds { upper: self.u_threshold, lower: self.l_threshold }
     }
 
     /// The engine's name for how packets reach it.

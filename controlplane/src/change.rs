@@ -160,6 +160,10 @@ pub struct ServerEdit {
     pub mac: Option<Mac>,
     /// The largest IP packet towards it, in bytes.
     pub mtu: Option<u16>,
+    /// The most connections it may have; 0 for any number.
+    pub u_threshold: Option<u32>,
+    /// Below how many it takes new ones again; 0 for three quarters.
+    pub l_threshold: Option<u32>,
     /// The operator's word on it.
     pub admin: Option<Admin>,
 }

@@ -89,6 +89,7 @@ impl Compiler {
         Arc::new(Snapshot {
             version: store.version(),
             services: ServiceTable::new(services.into_iter(), self.seed),
+            limited: Snapshot::limited(&servers),
             servers,
             ports: self.ports.clone(),
             locals: self.locals(store),
@@ -198,6 +199,7 @@ impl Compiler {
             service: slot.service,
             port: spec.port.unwrap_or_default(),
             mtu: spec.mtu.unwrap_or(facts.mtu).min(facts.mtu),
+            thresholds: spec.thresholds(),
             forwarder: spec.forwarder(),
             orphans: slot.orphans,
             in_use: true,

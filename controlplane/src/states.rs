@@ -37,6 +37,8 @@ engine::registry! {
         Disabled = "disabled",
         /// It is down.
         Down = "down",
+        /// It has as many connections as it may.
+        Full = "full",
     }
 }
 

@@ -214,6 +214,12 @@ pub struct ServerView {
     /// Its own largest IP packet, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u16>,
+    /// The most connections it may have; 0 for any number.
+    #[serde(default)]
+    pub u_threshold: u32,
+    /// Once full, it takes new ones again below this; 0 for three quarters of `u_threshold`.
+    #[serde(default)]
+    pub l_threshold: u32,
     /// ActiveConn.
     pub active: u64,
     /// InActConn.

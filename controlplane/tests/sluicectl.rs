@@ -95,6 +95,8 @@ fn words_may_be_shortened_and_ipvsadm_s_are_known() {
         ("hello", "version"),
         ("server add web 10.0.0.1 --gatewaying", "server add"),
         ("server add web 10.0.0.1 --ipip -w 5", "server add"),
+        ("server add web 10.0.0.1 -x 1000 -y 800", "server add"),
+        ("server edit web 10.0.0.1 --u-threshold 5 --l-threshold 0", "server edit"),
         ("server add tcp 192.0.2.1:80 10.0.0.1:80 --forward tunnel --tun-type ipip", "server add"),
         ("service add tcp 192.0.2.1:80 -s mh -b mh-port,mh-fallback", "service add"),
     ] {
@@ -128,6 +130,7 @@ fn a_wrong_command_line_ends_with_2_and_says_what_is_allowed() {
         ("server add web 10.0.0.1 -g -i", "cannot be used"),
         ("server add web 10.0.0.1 -w -1", "-1"),
         ("server add web 10.0.0.1 -w 2147483648", "2147483647"),
+        ("server add web 10.0.0.1 -x 1073741824", "1073741823"),
         ("server add web", "SERVER"),
         ("server add tcp 192.0.2.1:80", "which server"),
         ("server edit web web-1", "nothing to change"),

@@ -11,6 +11,7 @@ use engine::live::LiveSlot;
 use engine::sched::maglev::DEFAULT_SIZE;
 use engine::server::ServerLine;
 use engine::stats::ServerCounters;
+use engine::thresholds::Occupancies;
 
 /// Next hops that may exist at a time.
 pub(crate) fn max_hops(settings: &Settings) -> usize {
@@ -45,6 +46,7 @@ pub(crate) fn lines(settings: &Settings, pool: PoolSize) -> Result<Vec<(String, 
         (format!("connection tables ({})", many(lcores, "lcore")), table * lcores),
         ("packet buffers".to_owned(), pool.bytes()),
         ("server counters".to_owned(), servers * lcores * slot as u64),
+        ("counts of limited servers".to_owned(), Occupancies::bytes(servers)),
         ("server lines, two snapshots".to_owned(), servers * line),
         (format!("maglev ({services} services at most)"), maglev(settings)),
         ("rings of net_af_packet, in the kernel".to_owned(), kernel_rings(settings)),

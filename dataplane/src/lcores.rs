@@ -19,6 +19,7 @@ use engine::queue::RxQueue;
 use engine::sched::Who;
 use engine::snapshot::Snapshot;
 use engine::stats::LcoreBoard;
+use engine::thresholds::Occupancies;
 use engine::worker::Worker;
 use tracing::info;
 
@@ -82,11 +83,12 @@ pub(crate) fn seeds(
     let mut outways = outways(&mut booted.ports, lcores);
     let (mut seeds, mut links) = (Vec::new(), Vec::new());
     let peers = Peers::connect(lcores);
+    let occupancies = Arc::new(Occupancies::new(settings.director.max_servers as usize));
     for ((lcore, core), peers) in (0..).zip(&settings.director.lcores).zip(peers) {
         let director = &settings.director;
         let (servers, services) = (director.max_servers as usize, director.max_services.into());
         let board = Arc::new(LcoreBoard::new(servers, services));
-        let live = Arc::new(LiveView::new(servers));
+        let live = Arc::new(LiveView::sharing(servers, &occupancies));
         let (control_end, mail) = mailbox();
         links.push(LcoreLink {
             core: *core,

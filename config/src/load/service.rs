@@ -1,6 +1,7 @@
 //! `[[service]]` and its servers.
 
 use engine::sched::maglev::SIZES;
+use engine::thresholds::Thresholds;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -24,8 +25,7 @@ const LATER_SERVICE: &[&str] = &[
     "slow-start",
     "syn-proxy",
 ];
-const LATER_SERVER: &[&str] =
-    &["check", "max-connections", "min-connections", "slow-start", "tun-port", "upper", "lower"];
+const LATER_SERVER: &[&str] = &["check", "slow-start", "tun-port"];
 
 pub(super) fn services(
     top: &Reader<'_>,
@@ -121,6 +121,8 @@ fn server(
     let weight = r.read("weight", read::number(0..=MAX_WEIGHT)).unwrap_or(1);
     let mac = r.read("mac", read::parsed);
     let mtu = r.read("mtu", read::number(check::MTU));
+    let u_threshold = r.read("u-threshold", read::number(0..=Thresholds::MAX)).unwrap_or(0);
+    let l_threshold = r.read("l-threshold", read::number(0..=Thresholds::MAX)).unwrap_or(0);
     let admin = r.read("admin", read::parsed).unwrap_or(Admin::Enabled);
     r.finish(LATER_SERVER);
     let (address, port) = address?;
@@ -128,7 +130,19 @@ fn server(
         r.problem(Problem::new(r.span_of("port"), "`port`: `address` says another"));
     }
     let port = port.or(given);
-    let spec = ServerSpec { name, address, port, forward, tun_type, weight, mac, mtu, admin };
+    let spec = ServerSpec {
+        name,
+        address,
+        port,
+        forward,
+        tun_type,
+        weight,
+        mac,
+        mtu,
+        u_threshold,
+        l_threshold,
+        admin,
+    };
     let spec = spec.resolved(service);
     let checked = check::server(&spec, service, network)
         .and_then(|()| check::fixed_mac("mac", spec.mac))

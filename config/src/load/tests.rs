@@ -87,6 +87,9 @@ fn contradictions_are_refused_where_they_stand() {
         ("{ address = \"10.0.1.5\", mac = \"01:00:00:00:00:00\" }", "single station"),
         ("{ address = \"10.0.1.5\", forward = \"nat\" }", "\"nat\" is not supported yet"),
         ("{ address = \"10.0.1.5\", tun-type = \"gue\" }", "\"gue\" is not supported yet"),
+        ("{ address = \"10.0.1.5\", u-threshold = 1073741824 }", "not in 0 to 1073741823"),
+        ("{ address = \"10.0.1.5\", l-threshold = 1 }", "above the upper threshold, 0"),
+        ("{ address = \"10.0.1.5\", u-threshold = 9, l-threshold = 10 }", "upper threshold, 9"),
         ("{ address = \"224.0.0.5\" }", "not the address of a single station"),
         ("{ weight = 5 }", "a server lacks `address`"),
     ];
@@ -163,6 +166,8 @@ fn servers(tunnel_only: bool) -> impl Strategy<Value = Vec<ServerSpec>> {
             s.name = format!("s{i}");
             s.weight = weight;
             s.mtu = mtu;
+            s.u_threshold = weight % 50;
+            s.l_threshold = s.u_threshold * u32::from(admin) / 3;
             s.admin = [Admin::Enabled, Admin::Drain, Admin::Disabled][usize::from(admin)];
             s.forward = (tunnel || tunnel_only).then_some(Forward::Tunnel);
             let mac: Option<[u8; 5]> = mac;

@@ -2,6 +2,7 @@
 
 use config::spec::{Admin, MAX_WEIGHT, ServerRef, ServerSpec, TunType};
 use engine::addr::Mac;
+use engine::thresholds::Thresholds;
 
 use super::Command;
 use super::words::{self, ForwardArgs};
@@ -35,6 +36,14 @@ pub struct ServerAdd {
     /// The largest IP packet towards it, in bytes; the port's if absent
     #[arg(long)]
     mtu: Option<u16>,
+    /// Most connections it may have, active and inactive; 0 for any number
+    #[arg(short = 'x', long, value_name = "CONNS", default_value_t = 0)]
+    #[arg(value_parser = words::number(Thresholds::MAX), allow_negative_numbers = true)]
+    u_threshold: u32,
+    /// Once full, it takes new ones again below this; 0 for three quarters of -x
+    #[arg(short = 'y', long, value_name = "CONNS", default_value_t = 0)]
+    #[arg(value_parser = words::number(Thresholds::MAX), allow_negative_numbers = true)]
+    l_threshold: u32,
     /// Whether it takes new connections: enabled, drain or disabled
     #[arg(long, value_name = "STATE", default_value = "enabled")]
     admin: Admin,
@@ -44,7 +53,8 @@ impl Command for ServerAdd {
     const METHOD: &'static str = "server.add";
     const EXAMPLES: &'static str = "
         sluicectl server add tcp 192.0.2.10:80 10.0.0.11 -g -w 100
-        sluicectl server add web 203.0.113.21:80 --forward tunnel --tun-type ipip --name web-b";
+        sluicectl server add web 203.0.113.21:80 --forward tunnel --tun-type ipip --name web-b
+        sluicectl server add web 10.0.0.12 -x 1000 -y 800";
 
     fn change(self) -> Result<Change, Failed> {
         let (service, server) = words::service_and_server(self.service, self.server)?;
@@ -60,6 +70,8 @@ impl Command for ServerAdd {
         spec.weight = self.weight;
         spec.mac = self.mac;
         spec.mtu = self.mtu;
+        spec.u_threshold = self.u_threshold;
+        spec.l_threshold = self.l_threshold;
         spec.admin = self.admin;
         Ok(Change::AddServer { service, server: spec })
     }

@@ -2,6 +2,7 @@
 
 use config::spec::{Admin, MAX_WEIGHT, TunType};
 use engine::addr::Mac;
+use engine::thresholds::Thresholds;
 
 use super::Command;
 use super::words::{self, ForwardArgs};
@@ -34,6 +35,14 @@ pub struct ServerEdit {
     /// The largest IP packet towards it, in bytes
     #[arg(long)]
     mtu: Option<u16>,
+    /// Most connections it may have, active and inactive; 0 for any number
+    #[arg(short = 'x', long, value_name = "CONNS")]
+    #[arg(value_parser = words::number(Thresholds::MAX), allow_negative_numbers = true)]
+    u_threshold: Option<u32>,
+    /// Once full, it takes new ones again below this; 0 for three quarters of -x
+    #[arg(short = 'y', long, value_name = "CONNS")]
+    #[arg(value_parser = words::number(Thresholds::MAX), allow_negative_numbers = true)]
+    l_threshold: Option<u32>,
     /// Whether it takes new connections: enabled, drain or disabled
     #[arg(long, value_name = "STATE")]
     admin: Option<Admin>,
@@ -54,6 +63,8 @@ impl Command for ServerEdit {
             tun_type: self.tun_type,
             mac: self.mac,
             mtu: self.mtu,
+            u_threshold: self.u_threshold,
+            l_threshold: self.l_threshold,
             admin: self.admin,
         };
         if edit == change::ServerEdit::default() {

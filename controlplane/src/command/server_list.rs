@@ -42,6 +42,8 @@ fn table(doc: &Services) -> Table {
         "Admin",
         "Health",
         "Why 0",
+        ">Upper",
+        ">Lower",
         ">ActiveConn",
         ">InActConn",
     ]);
@@ -57,6 +59,8 @@ fn table(doc: &Services) -> Table {
                 admin_word(server),
                 server.health.to_string(),
                 server.why.map_or_else(String::new, |why| why.to_string()),
+                count(server.u_threshold.into()),
+                count(server.l_threshold.into()),
                 count(server.active),
                 count(server.inactive),
             ]);

@@ -8,7 +8,7 @@ use super::{Command, Work, ask};
 use crate::ctl::{Ctl, Failed, listing};
 use crate::document::Services;
 use crate::protocol::Failure;
-use crate::states::Health;
+use crate::states::{Health, Why};
 use crate::table::{Table, count, share, span};
 use crate::views::{ServerView, ServiceView};
 
@@ -99,6 +99,7 @@ fn state(server: &ServerView) -> String {
     match (server.admin, server.health) {
         (Admin::Enabled, Health::Down) => since(Health::Down),
         (Admin::Enabled, _) if !server.reachable => "no-neighbour".to_owned(),
+        (Admin::Enabled, _) if server.why == Some(Why::Full) => "full".to_owned(),
         (Admin::Enabled, Health::Unknown) => "enabled".to_owned(),
         (Admin::Enabled, health) => since(health),
         (admin, _) => admin.name().to_owned(),

@@ -93,7 +93,9 @@ impl States {
             state.why = obstacle(&member.spec, state.health);
             state.weight = if state.why.is_some() { 0 } else { member.spec.weight };
             let generation = store.slots().all()[member.slot as usize].generation;
-            lives.iter().for_each(|live| live.set_weight(member.slot, state.weight, generation));
+            let limited = member.spec.thresholds().any();
+            let weight = state.weight | if limited { LiveView::LOOK_FURTHER } else { 0 };
+            lives.iter().for_each(|live| live.set_weight(member.slot, weight, generation));
         }
     }
 }

@@ -14,6 +14,7 @@ use engine::verdict::DropReason;
 use super::Control;
 use crate::change::Refusal;
 use crate::document::Statistics;
+use crate::states::Why;
 use crate::store::{Entry, Member};
 use crate::views::{
     DrainView, HeaderView, LcoreView, MemoryView, NeighbourView, PortCounters, PortView,
@@ -231,6 +232,9 @@ impl Control {
         let counts = self.collector.counts(member.slot, slot.generation);
         let spec = &member.spec;
         let state = self.states.of(member.slot);
+        let limited = spec.thresholds().any();
+        let full = limited && self.is_full(member.slot, slot.generation);
+        let why = state.why.or_else(|| full.then_some(Why::Full));
         let line = self.publisher.current().server(member.slot, slot.generation);
         ServerView {
             name: spec.name.clone(),
@@ -239,8 +243,8 @@ impl Control {
             forward: spec.forward.unwrap_or(Forward::Dr),
             tun_type: spec.tun_type,
             weight: spec.weight,
-            effective_weight: state.weight,
-            why: state.why,
+            effective_weight: if why.is_none() { state.weight } else { 0 },
+            why,
             admin: spec.admin,
             drain: self.drains.of(entry.spec.endpoint(), member).map(|d| DrainView {
                 left_ms: d.until_ms.saturating_sub(self.now_ms),
@@ -252,11 +256,18 @@ impl Control {
             reachable: line.is_some_and(|line| self.setup.hops.hop(line.hop).is_reachable()),
             mac: spec.mac,
             mtu: spec.mtu,
+            u_threshold: spec.u_threshold,
+            l_threshold: spec.l_threshold,
             active: counts.active.into(),
             inactive: counts.inactive.into(),
             totals: self.collector.server(member.slot),
             rates: self.collector.server_rates(member.slot),
         }
+    }
+
+    fn is_full(&self, slot: u32, generation: u16) -> bool {
+        let live = self.lives.first();
+        live.is_some_and(|live| !live.occupancies().is_eligible(slot, generation))
     }
 
     fn lcore_view(&self, lcore: usize) -> LcoreView {

@@ -14,6 +14,7 @@ fn snapshot(version: u64) -> Arc<Snapshot> {
         version,
         services: ServiceTable::new(std::iter::empty(), 0),
         servers: Box::default(),
+        limited: Box::default(),
         ports: Box::default(),
         locals: Box::default(),
         neighbours: Box::default(),

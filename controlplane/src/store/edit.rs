@@ -287,6 +287,8 @@ fn edited(old: &ServerSpec, edit: &ServerEdit) -> ServerSpec {
         weight: edit.weight.unwrap_or(old.weight),
         mac: edit.mac.or(old.mac),
         mtu: edit.mtu.or(old.mtu),
+        u_threshold: edit.u_threshold.unwrap_or(old.u_threshold),
+        l_threshold: edit.l_threshold.unwrap_or(old.l_threshold),
         admin: edit.admin.unwrap_or(old.admin),
     }
 }

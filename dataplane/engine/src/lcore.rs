@@ -20,6 +20,7 @@ use crate::sched::{Cursor, Who};
 use crate::server::Orphans;
 use crate::snapshot::Snapshot;
 use crate::stats::LcoreBoard;
+use crate::thresholds::Thresholds;
 use crate::ticks::{TickSpan, Ticks};
 
 /// Events that only retired snapshots and ends of queries may use: everything else leaves them free.
@@ -118,6 +119,9 @@ impl<T: TxQueue> Lcore<T> {
         let conn = self.table.get_mut(id);
         let old = conn.state();
         conn.set_state(new);
+        if conn.is_half_open() {
+            self.establish(snap, id);
+        }
         let ((a0, i0), (a1, i1)) = (shares(old, -1), shares(new, 1));
         if (a0 + a1, i0 + i1) != (0, 0) {
             count(&self.board, snap, self.who, self.table.get(id), (a0 + a1, i0 + i1));
@@ -129,17 +133,52 @@ impl<T: TxQueue> Lcore<T> {
         }
     }
 
+    /// A connection to a server with thresholds leaves its first state.
+    #[cold]
+    fn establish(&mut self, snap: &Snapshot, id: ConnId) {
+        let conn = self.table.get_mut(id);
+        conn.set_half_open(false);
+        let to = snap.servers[conn.server as usize].thresholds;
+        if to.any() {
+            self.live.occupancies().establish(conn.server, conn.generation, to);
+        }
+    }
+
+    /// Counts for thresholds as `new` says, no longer as `old` does.
+    pub(crate) fn adopt_limits(&self, old: &Snapshot, new: &Snapshot) {
+        let gone = old.limited.iter().filter(|slot| new.limited.binary_search(slot).is_err());
+        let known = new.limited.iter().chain(gone);
+        for slot in known {
+            let line = |snap: &Snapshot| {
+                let line = snap.servers.get(*slot as usize);
+                line.map_or((0, Thresholds::default()), |l| (l.generation, l.thresholds))
+            };
+            let ((before, from), (after, to)) = (line(old), line(new));
+            let mine = |generation| {
+                let counts = self.board.servers[*slot as usize].counts(generation);
+                counts.active.saturating_add(counts.inactive)
+            };
+            let all = self.live.occupancies();
+            match (from.any(), to.any()) {
+                (true, true) if before == after => all.adjust(*slot, after, from, to),
+                (true, false) => all.part(*slot, before, from, mine(before)),
+                // What an older life counted, no one looks at again.
+                _ => all.join(*slot, after, to, mine(after)),
+            }
+        }
+    }
+
     /// Ends a connection that is in the wheel.
     pub(crate) fn end(&mut self, id: ConnId, snap: &Snapshot) {
         let conn = *self.table.get(id);
         let hash = self.hasher.hash(&conn.key, conn.family());
-        uncount(&self.board, snap, self.who, &conn);
+        uncount(&self.board, &self.live, snap, self.who, &conn);
         self.table.remove(id, hash);
     }
 
     /// Visits up to `budget` connections whose time may have come. Returns how many.
     pub(crate) fn expire(&mut self, snap: &Snapshot, now: Ticks, budget: usize) -> usize {
-        let (board, hasher, who) = (&self.board, &self.hasher, self.who);
+        let (board, live, hasher, who) = (&self.board, &self.live, &self.hasher, self.who);
         let mut ended = 0;
         let visited = self.table.expire(now, budget, |conn| {
             let due = due(conn, snap, now);
@@ -147,7 +186,7 @@ impl<T: TxQueue> Lcore<T> {
                 return Fate::Until(due);
             }
             ended += 1;
-            uncount(board, snap, who, conn);
+            uncount(board, live, snap, who, conn);
             Fate::End(hasher.hash(&conn.key, conn.family()))
         });
         if visited > 0 {
@@ -193,7 +232,13 @@ pub(crate) fn count(
     }
 }
 
-fn uncount(board: &LcoreBoard, snap: &Snapshot, who: Who, conn: &Conn) {
+fn uncount(board: &LcoreBoard, live: &LiveView, snap: &Snapshot, who: Who, conn: &Conn) {
     board.stats.ended.add(1);
     count(board, snap, who, conn, shares(conn.state(), -1));
+    if let Some(line) = snap.server(conn.server, conn.generation)
+        && line.thresholds.any()
+    {
+        let (to, half_open) = (line.thresholds, conn.is_half_open());
+        live.occupancies().leave(conn.server, conn.generation, to, half_open);
+    }
 }

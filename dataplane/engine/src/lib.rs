@@ -41,6 +41,7 @@ mod sweep;
 mod sync;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
+pub mod thresholds;
 pub mod ticks;
 pub mod turns;
 pub mod verdict;

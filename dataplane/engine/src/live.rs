@@ -9,16 +9,19 @@
 //! has moved.
 
 use std::cmp;
+use std::sync::Arc;
 
 use crate::stats::{ConnCounts, LcoreBoard};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, own};
+use crate::thresholds::Occupancies;
 
 /// One server slot as the control thread sees it for one lcore.
 #[derive(Debug, Default)]
 pub struct LiveSlot {
     others_active: AtomicU32,
     others_inactive: AtomicU32,
-    /// 0 = must not be picked (drained, down, or the configured weight is 0).
+    /// 0 = must not be picked (drained, down, or the configured weight is 0). With
+    /// [`LiveView::LOOK_FURTHER`] that is not all.
     weight: AtomicU32,
     generation: AtomicU32,
 }
@@ -28,14 +31,32 @@ pub struct LiveSlot {
 pub struct LiveView {
     slots: Box<[LiveSlot]>,
     version: AtomicU64,
+    occupancies: Arc<Occupancies>,
 }
 
 impl LiveView {
+    /// Above all weights: whether the server may be picked depends on more than its weight. So only
+    /// such servers cost a pick more than one look.
+    pub const LOOK_FURTHER: u32 = 1 << 31;
+
     /// A view of `max_servers` slots, none of them eligible. Its version is 1.
     #[must_use]
     pub fn new(max_servers: usize) -> Self {
+        Self::sharing(max_servers, &Arc::new(Occupancies::new(max_servers)))
+    }
+
+    /// The same for one of several lcores, which share the counts of servers with thresholds.
+    #[must_use]
+    pub fn sharing(max_servers: usize, occupancies: &Arc<Occupancies>) -> Self {
         let slots = (0..max_servers).map(|_| LiveSlot::default()).collect();
-        Self { slots, version: AtomicU64::new(1) }
+        Self { slots, version: AtomicU64::new(1), occupancies: Arc::clone(occupancies) }
+    }
+
+    /// The counts of servers with thresholds.
+    #[inline(always)]
+    #[must_use]
+    pub fn occupancies(&self) -> &Occupancies {
+        &self.occupancies
     }
 
     /// Sets the other lcores' counts of a slot; they are used from the next
@@ -47,7 +68,8 @@ impl LiveView {
     }
 
     /// Sets a slot's effective weight (0: not eligible) and the generation that own counts must
-    /// have, at once. Control thread only.
+    /// have, at once. With [`LiveView::LOOK_FURTHER`] in the weight, lcores ask further before they
+    /// pick the server. Control thread only.
     pub fn set_weight(&self, slot: u32, weight: u32, generation: u16) {
         let s = &self.slots[slot as usize];
         let old = (own!(s.weight), own!(s.generation));
@@ -63,11 +85,11 @@ impl LiveView {
         self.version.store(own!(self.version) + 1, Ordering::Release);
     }
 
-    /// The effective weight; 0 means that the server must not be picked.
+    /// The effective weight, whether the server is full or not; 0 means that it must not be picked.
     #[inline(always)]
     #[must_use]
     pub fn weight(&self, slot: u32) -> u32 {
-        self.slots[slot as usize].weight.load(Ordering::Relaxed)
+        self.slots[slot as usize].weight.load(Ordering::Relaxed) & !Self::LOOK_FURTHER
     }
 }
 
@@ -76,6 +98,7 @@ impl LiveView {
 pub struct LoadView<'a> {
     live: &'a LiveView,
     own: &'a LcoreBoard,
+    will_have_entry: bool,
 }
 
 impl<'a> LoadView<'a> {
@@ -83,21 +106,40 @@ impl<'a> LoadView<'a> {
     #[inline(always)]
     #[must_use]
     pub const fn new(live: &'a LiveView, own: &'a LcoreBoard) -> Self {
-        Self { live, own }
+        Self { live, own, will_have_entry: true }
+    }
+
+    /// The same for flows that will have no entry: nobody sees them end, so they count towards no
+    /// threshold, and one that moves must not move them.
+    #[must_use]
+    pub const fn stateless(live: &'a LiveView, own: &'a LcoreBoard) -> Self {
+        Self { live, own, will_have_entry: false }
     }
 
     /// The effective weight; 0 means that the server must not be picked.
     #[inline(always)]
     #[must_use]
     pub fn weight(&self, slot: u32) -> u32 {
-        self.live.weight(slot)
+        let weight = self.live.slots[slot as usize].weight.load(Ordering::Relaxed);
+        if weight & LiveView::LOOK_FURTHER == 0 { weight } else { self.look_further(slot, weight) }
     }
 
-    /// Moves whenever weights or others' counts have.
+    /// The effective weight of a server that may have a reason not to be picked now.
+    #[cold]
+    #[inline(never)]
+    fn look_further(&self, slot: u32, weight: u32) -> u32 {
+        let weight = weight & !LiveView::LOOK_FURTHER;
+        let (_, generation) = self.others(slot);
+        let full = || !self.live.occupancies.is_eligible(slot, generation);
+        if self.will_have_entry && full() { 0 } else { weight }
+    }
+
+    /// Moves whenever weights or others' counts have, or a server has become full or free again.
     #[inline(always)]
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.live.version.load(Ordering::Acquire)
+        // Both only grow.
+        self.live.version.load(Ordering::Acquire) + self.live.occupancies.flips()
     }
 
     /// The other lcores' counts of a server at the control thread's last look, and the generation

@@ -3,6 +3,7 @@
 use crate::addr::Addr;
 use crate::forward::ForwarderKind;
 use crate::neigh::HopId;
+use crate::thresholds::Thresholds;
 
 /// What becomes of connections whose server was purged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct ServerLine {
     pub port: u16,
     /// Largest IP packet towards the server, in bytes: the port's or the server's `mtu`.
     pub mtu: u16,
+    /// How many connections it may have.
+    pub thresholds: Thresholds,
     /// How packets reach it.
     pub forwarder: ForwarderKind,
     /// What becomes of connections of the slot's earlier lives.
@@ -60,6 +63,7 @@ impl ServerLine {
             service: 0,
             port: 0,
             mtu: 0,
+            thresholds: Thresholds { upper: 0, lower: 0 },
             forwarder: ForwarderKind::Dr,
             orphans: Orphans::Reset,
             in_use: false,

@@ -82,6 +82,8 @@ pub struct Snapshot {
     pub services: ServiceTable,
     /// By server slot; as long as the highest slot in use.
     pub servers: Box<[ServerLine]>,
+    /// Slots that have thresholds, sorted.
+    pub limited: Box<[u32]>,
     /// By port.
     pub ports: Box<[PortFacts]>,
     /// Addresses that the director answers for, sorted by address.
@@ -97,6 +99,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The slots of these lines that have thresholds.
+    #[must_use]
+    pub fn limited(servers: &[ServerLine]) -> Box<[u32]> {
+        let limited = (0..).zip(servers).filter(|(_, line)| line.thresholds.any());
+        limited.map(|(slot, _)| slot).collect()
+    }
+
     /// Whether `addr` is ours.
     #[must_use]
     pub fn local(&self, addr: Addr) -> Option<&Local> {

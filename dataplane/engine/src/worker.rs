@@ -136,6 +136,7 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
         if new.flood_guard != self.held.snapshot.flood_guard {
             self.lcore.limits.entries = Limit::per_sec(new.flood_guard.into());
         }
+        self.lcore.adopt_limits(&self.held.snapshot, &new);
         self.lcore.board.stats.snapshot.set(new.version);
         self.held.adopt(new, &mut self.lcore.events);
     }

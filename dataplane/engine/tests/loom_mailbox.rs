@@ -19,6 +19,7 @@ fn snapshot(version: u64) -> Arc<Snapshot> {
         version,
         services: ServiceTable::new(std::iter::empty::<Arc<_>>(), 0),
         servers: [].into(),
+        limited: Box::default(),
         ports: [].into(),
         locals: [].into(),
         neighbours: [].into(),

@@ -57,6 +57,23 @@ fn a_server_that_is_down_gets_nothing_from_that_moment_in_all_services() {
 }
 
 #[test]
+fn a_full_server_has_no_effective_weight_until_it_is_free_again() {
+    let mut settings = two_services();
+    settings.services[0].servers[0].u_threshold = 1;
+    let mut rig = rig_of(settings);
+    rig.settle();
+    assert_eq!(weights(&rig), [3, 1, 3, 1]);
+    let (to, generation) = (rig.control.snapshot().servers[0].thresholds, 0);
+    let counted = rig.lcores[0].live.occupancies();
+    assert!(counted.enter(0, generation, to, false));
+    let full = view(&rig, 0, 0);
+    assert_eq!((full.weight, full.effective_weight, full.why), (3, 0, Some(Why::Full)));
+    assert_eq!((view(&rig, 1, 0).why, weights(&rig)), (None, vec![3, 1, 3, 1]));
+    rig.lcores[0].live.occupancies().leave(0, generation, to, false);
+    assert_eq!((view(&rig, 0, 0).effective_weight, view(&rig, 0, 0).why), (3, None));
+}
+
+#[test]
 fn health_lasts_through_changes_and_leaves_with_its_server() {
     let mut rig = rig();
     rig.settle();

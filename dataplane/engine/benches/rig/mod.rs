@@ -218,6 +218,7 @@ pub(crate) fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         version: 1,
         services: ServiceTable::new([Arc::new(service)].into_iter(), 5),
         servers: (0..SERVERS).map(line).collect(),
+        limited: Box::default(),
         ports: [PortFacts { mac: craft::STATION, mtu: 1500 }].into(),
         locals: [Local { addr: VIP, kind: LocalKind::Vip, ports: 1 }].into(),
         neighbours: Box::default(),

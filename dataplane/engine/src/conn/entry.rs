@@ -46,6 +46,8 @@ const _: () = assert!(size_of::<Conn>() == 64 && align_of::<Conn>() == 64);
 const FLAG_V6: u8 = 1;
 /// The entry is in use; set last, so that a torn write is found by a process that takes over.
 const FLAG_LIVE: u8 = 2;
+/// Counted as half open by its server's thresholds.
+const FLAG_HALF_OPEN: u8 = 4;
 
 impl Conn {
     /// A connection that has just been scheduled.
@@ -104,6 +106,19 @@ impl Conn {
     #[must_use]
     pub const fn state(&self) -> ConnState {
         ConnState::from_byte(self.state)
+    }
+
+    /// Whether its server's thresholds count it as half open.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_half_open(&self) -> bool {
+        self.flags & FLAG_HALF_OPEN != 0
+    }
+
+    /// Says whether its server's thresholds count it as half open.
+    #[inline(always)]
+    pub const fn set_half_open(&mut self, half_open: bool) {
+        self.flags = self.flags & !FLAG_HALF_OPEN | if half_open { FLAG_HALF_OPEN } else { 0 };
     }
 
     /// Moves the state.

@@ -13,6 +13,7 @@ use crate::live::LoadView;
 use crate::parse::{Kind, Parsed, begins};
 use crate::queue::TxQueue;
 use crate::sched::Arrival;
+use crate::server::ServerLine;
 use crate::service::{Service, ServiceKey, StrayPolicy};
 use crate::snapshot::Snapshot;
 use crate::ticks::{TickSpan, Ticks};
@@ -103,18 +104,19 @@ fn begin<T: TxQueue>(
     }
     let stateless = may_be_stateless(lcore, snap, service, at, burst.bucket[n], now);
     let slot = if stateless { hashed(lcore, service, at) } else { picked(lcore, service, at, now) };
-    let Some(slot) = slot else {
-        lcore.board.services[usize::from(service.id)].no_server.add(1);
-        return Err(unreachable(burst, lcore, i, now));
-    };
+    let Some(slot) = slot else { return Err(nobody(burst, lcore, service, i, now)) };
     if at.kind == Kind::Udp && service.rules.one_packet {
         lcore.board.servers[slot as usize].conns.add(1);
         return Ok(slot);
     }
     if guarded(lcore, snap, now) {
         lcore.board.stats.flood_guarded.add(1);
-    } else if insert(lcore, snap, service, at, hash, slot, now) {
-        return Ok(slot);
+    } else {
+        match admitted(lcore, snap, service, at, slot, stateless, now) {
+            Some(slot) if insert(lcore, snap, service, at, hash, slot, now) => return Ok(slot),
+            None if !stateless => return Err(nobody(burst, lcore, service, i, now)),
+            _ => {}
+        }
     }
     lcore.table.refuse(hash, now);
     let slot = if stateless { Some(slot) } else { hashed(lcore, service, at) };
@@ -154,9 +156,72 @@ fn picked<T: TxQueue>(
     Some(service.pool.servers[pick].slot)
 }
 
+/// Takes a place for a new connection if the server has thresholds; gives the server, or another
+/// one that the scheduler picks instead. A flow that may be `stateless` keeps to its server.
+#[inline(always)]
+fn admitted<T: TxQueue>(
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    service: &Service,
+    at: &Parsed,
+    slot: u32,
+    stateless: bool,
+    now: Ticks,
+) -> Option<u32> {
+    if !snap.servers[slot as usize].thresholds.any() {
+        return Some(slot);
+    }
+    let tries = if stateless { 1 } else { PICKS };
+    entered(lcore, snap, service, at, slot, tries, now)
+}
+
+/// How many picks a new connection gets: each that fails is one whose last place another lcore took
+/// in this moment.
+const PICKS: u32 = 8;
+
+#[cold]
+#[inline(never)]
+fn entered<T: TxQueue>(
+    lcore: &mut Lcore<T>,
+    snap: &Snapshot,
+    service: &Service,
+    at: &Parsed,
+    mut slot: u32,
+    tries: u32,
+    now: Ticks,
+) -> Option<u32> {
+    let half_open = first_state(at) == ConnState::SynRecv;
+    for left in (0..tries).rev() {
+        let line = &snap.servers[slot as usize];
+        let (generation, to) = (line.generation, line.thresholds);
+        if !to.any() || lcore.live.occupancies().enter(slot, generation, to, half_open) {
+            return Some(slot);
+        }
+        if left > 0 {
+            // Who took the place may not have said so yet.
+            lcore.live.occupancies().flip();
+            slot = picked(lcore, service, at, now)?;
+        }
+    }
+    None
+}
+
+/// There is no server for a new connection.
+#[cold]
+fn nobody<T: TxQueue>(
+    burst: &mut Burst<T::F>,
+    lcore: &mut Lcore<T>,
+    service: &Service,
+    i: u8,
+    now: Ticks,
+) -> Verdict {
+    lcore.board.services[usize::from(service.id)].no_server.add(1);
+    unreachable(burst, lcore, i, now)
+}
+
 /// The server slot that the service's consistent hash names: for flows that have no entry.
 fn hashed<T: TxQueue>(lcore: &Lcore<T>, service: &Service, at: &Parsed) -> Option<u32> {
-    let load = LoadView::new(&lcore.live, &lcore.board);
+    let load = LoadView::stateless(&lcore.live, &lcore.board);
     let pick = service.fallback.pick_stateless(&service.pool, &at.key, at.family, load)?;
     Some(service.pool.servers[pick].slot)
 }
@@ -167,7 +232,7 @@ fn count_untracked<T: TxQueue>(lcore: &Lcore<T>, service: &Service) {
     lcore.board.services[usize::from(service.id)].untracked.add(1);
 }
 
-/// Adds a connection to the table; false when the table is full.
+/// Adds a connection that has its place to the table; false when the table is full.
 #[inline(always)]
 fn insert<T: TxQueue>(
     lcore: &mut Lcore<T>,
@@ -178,20 +243,21 @@ fn insert<T: TxQueue>(
     slot: u32,
     now: Ticks,
 ) -> bool {
-    let generation = snap.servers[slot as usize].generation;
+    let ServerLine { generation, thresholds, .. } = snap.servers[slot as usize];
     let mut conn = Conn::new(at.key, at.family, slot, generation, service.id);
-    let state = match at.kind {
-        Kind::Udp => ConnState::Udp,
-        _ if at.tcp_flags & SYN != 0 => ConnState::SynRecv,
-        _ => ConnState::None.after(TcpEvent::from_flags(at.tcp_flags)),
-    };
+    let state = first_state(at);
     conn.set_state(state);
     conn.last_seen = now.low();
+    conn.set_half_open(thresholds.any() && state == ConnState::SynRecv);
     let timeouts = service.rules.timeouts_or(&snap.timeouts);
     let due = now + TickSpan::from_secs(state.timeout(timeouts).into());
     if lcore.table.insert(hash, conn, due).is_none()
         && !(make_room(lcore, snap, hash, now) && lcore.table.insert(hash, conn, due).is_some())
     {
+        if thresholds.any() {
+            let half_open = conn.is_half_open();
+            lcore.live.occupancies().leave(slot, generation, thresholds, half_open);
+        }
         lcore.board.stats.insert_failures.add(1);
         return false;
     }
@@ -202,6 +268,16 @@ fn insert<T: TxQueue>(
     service.scheduler.changed(lcore.who.lcore, snap.services.place(slot));
     lcore.board.stats.created.add(1);
     true
+}
+
+/// The state in which this packet begins a connection.
+#[inline(always)]
+const fn first_state(at: &Parsed) -> ConnState {
+    match at.kind {
+        Kind::Udp => ConnState::Udp,
+        _ if at.tcp_flags & SYN != 0 => ConnState::SynRecv,
+        _ => ConnState::None.after(TcpEvent::from_flags(at.tcp_flags)),
+    }
 }
 
 /// A half-open entry that has been silent for so long belongs to no honest client in a hurry: it

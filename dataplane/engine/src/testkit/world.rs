@@ -26,6 +26,7 @@ use crate::service::{Pool, PoolServer, Rules, Service, ServiceKey, ServiceTable,
 use crate::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
 use crate::stats::{ConnCounts, LcoreBoard, LcoreTotals, assert_laws};
 use crate::testkit::{HeapPool, MemQueue, craft, table_memory};
+use crate::thresholds::{Occupancies, Thresholds};
 use crate::ticks::Ticks;
 use crate::worker::Worker;
 
@@ -95,6 +96,8 @@ pub struct KnownServer {
     pub eligible: bool,
     /// Whether it is configured; if not, its connections live on.
     pub present: bool,
+    /// How many connections it may have.
+    pub thresholds: Thresholds,
     /// The life of the slot.
     pub generation: u16,
     /// What becomes of connections of its earlier lives.
@@ -144,10 +147,11 @@ impl World {
         let hasher = FlowHasher::new(size.seed);
         let snapshot = Arc::new(compile(None, size.lcores, &mut [], &[], size.timeouts));
         let peers = Peers::connect(size.lcores).into_iter();
+        let occupancies = Arc::new(Occupancies::new(SLOTS));
         let sites = (0..size.lcores).zip(peers).map(|(lcore, peers)| {
             let (wire_in, wire_out) = (MemQueue::new(), MemQueue::new());
             let board = Arc::new(LcoreBoard::new(SLOTS, SLOTS));
-            let live = Arc::new(LiveView::new(SLOTS));
+            let live = Arc::new(LiveView::sharing(SLOTS, &occupancies));
             let memory = table_memory(ConnTable::bytes(size.capacity));
             let parts = LcoreParts {
                 who: Who { lcore, lcores: size.lcores },
@@ -328,6 +332,7 @@ impl World {
                 weight,
                 eligible: true,
                 present: true,
+                thresholds: Thresholds::default(),
                 generation: 0,
                 orphans: Orphans::default(),
                 forwarder,
@@ -352,6 +357,12 @@ impl World {
         let server = &mut self.servers[slot as usize];
         server.weight = weight;
         self.services[usize::from(server.service)].pool.set_weight(slot, weight);
+        self.weigh(slot);
+    }
+
+    /// Gives a server thresholds, or takes them.
+    pub fn limit(&mut self, slot: u32, thresholds: Thresholds) {
+        self.servers[slot as usize].thresholds = thresholds;
         self.weigh(slot);
     }
 
@@ -402,8 +413,9 @@ impl World {
     fn weigh(&self, slot: u32) {
         let server = &self.servers[slot as usize];
         let weight = if server.present && server.eligible { server.weight } else { 0 };
+        let further = if server.thresholds.any() { LiveView::LOOK_FURTHER } else { 0 };
         for site in &self.sites {
-            site.live.set_weight(slot, weight, server.generation);
+            site.live.set_weight(slot, weight | further, server.generation);
         }
     }
 }
@@ -445,6 +457,7 @@ fn compile(
     Snapshot {
         version: last.map_or(0, |snap| snap.version + 1),
         services: ServiceTable::new(compiled, 5),
+        limited: Snapshot::limited(&servers),
         servers,
         ports: [PortFacts { mac: craft::STATION, mtu: 1500 }].into(),
         locals: locals.into(),
@@ -484,6 +497,7 @@ const fn line(slot: u32, server: &KnownServer) -> ServerLine {
         service: server.service,
         port: server.at.1,
         mtu: 1500,
+        thresholds: server.thresholds,
         forwarder: server.forwarder,
         orphans: server.orphans,
         in_use: true,

@@ -205,6 +205,7 @@ fn snapshot(plan: &Plan, live: &LiveView, hops: &HopTable) -> Snapshot {
         version: 1,
         services: ServiceTable::new(services.into_iter(), 5),
         servers: servers.into(),
+        limited: Box::default(),
         ports: [PORT].into(),
         locals: locals.into(),
         neighbours: neighbours.into(),

@@ -105,6 +105,7 @@ pub(crate) fn snapshot(setting: Setting) -> Snapshot {
         version: 1,
         services: ServiceTable::new((0..setting.services).map(service).map(Arc::new), 1),
         servers: (0..setting.servers).map(line).collect(),
+        limited: Box::default(),
         ports: [PortFacts { mac: TARGET.station, mtu: 1500 }].into(),
         locals: [Local { addr: vip, kind: LocalKind::Vip, ports: 1 }].into(),
         neighbours: [].into(),

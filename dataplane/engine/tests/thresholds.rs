@@ -1,0 +1,203 @@
+//! Connection thresholds hold for the whole director, to the exact number, and never leak.
+
+mod world_lab;
+
+use engine::addr::L4Proto;
+use engine::conn::tcp_state::ConnState;
+use engine::sched::SchedulerKind;
+use engine::snapshot::Timeouts;
+use engine::testkit::World;
+use engine::thresholds::Thresholds;
+use engine::ticks::TickSpan;
+use world_lab::dice::Dice;
+use world_lab::packets::{Client, drain, send, slots};
+use world_lab::{service, settle, world};
+
+const SHORT: Timeouts = Timeouts { tcp: 30, tcp_fin: 5, udp: 10 };
+
+const fn upper(upper: u32) -> Thresholds {
+    Thresholds { upper, lower: 0 }
+}
+
+fn client(n: usize) -> Client {
+    Client::nth(n, 80, L4Proto::Tcp)
+}
+
+/// A SYN and then an ACK of each client, all before their owners at once. Gives the slots that the
+/// SYNs went to.
+fn connect(w: &mut World, clients: std::ops::Range<usize>) -> Vec<u32> {
+    let went = ["S", "A"].map(|flags| {
+        for n in clients.clone() {
+            let lcore = client(n).owner(w);
+            send(w, lcore, &client(n).packet(flags, n as u64));
+        }
+        settle(w);
+        slots(w)
+    });
+    let [syns, _] = went;
+    syns
+}
+
+/// Living entries of a slot: all, and those in their first state.
+fn entries(w: &World, slot: u32) -> (u32, u32) {
+    let generation = w.servers[slot as usize].generation;
+    let tables = w.sites.iter().map(|s| s.worker.table());
+    let conns = tables.flat_map(|t| (0..).map_while(move |at| t.bucket(at)).flatten());
+    let mine = conns.filter(|c| (c.server, c.generation) == (slot, generation));
+    mine.fold((0, 0), |(all, half), c| (all + 1, half + u32::from(c.state() == ConnState::SynRecv)))
+}
+
+/// The shared word says what the tables hold, and no more than the threshold.
+fn assert_exact(w: &World) {
+    for (slot, server) in (0..).zip(&w.servers) {
+        let to = server.thresholds;
+        let told = w.sites[0].live.occupancies().read(slot);
+        let (conns, half_open) = entries(w, slot);
+        if !to.any() {
+            continue;
+        }
+        let told_conns = if told.generation == server.generation { told.conns } else { 0 };
+        assert_eq!(told_conns, conns, "slot {slot}: {told:?}");
+        assert!(conns <= to.upper, "slot {slot}: {conns} of {}", to.upper);
+        assert!(half_open <= to.half_open(), "slot {slot}: {half_open} half open, {to:?}");
+    }
+}
+
+fn limited(lcores: u16, kind: SchedulerKind, limits: &[u32]) -> World {
+    let mut w = world(lcores, 4_000, SHORT);
+    service(&mut w, L4Proto::Tcp, kind, 80, &vec![1; limits.len()]);
+    for (slot, limit) in (0..).zip(limits) {
+        w.limit(slot, upper(*limit));
+    }
+    w.publish();
+    settle(&mut w);
+    w
+}
+
+#[test]
+fn storms_over_eight_lcores_never_exceed_a_limit_and_leave_nothing_behind() {
+    for kind in SchedulerKind::ALL.iter().copied() {
+        let mut w = limited(8, kind, &[1, 7]);
+        for storm in 0..12 {
+            let went = connect(&mut w, storm * 40..(storm + 1) * 40);
+            assert!(went.len() <= 8, "{kind:?}");
+            assert_exact(&w);
+        }
+        // Schedulers that look for another server fill both; others keep clients on one.
+        let filled = (entries(&w, 0).0, entries(&w, 1).0);
+        if matches!(kind.name(), "rr" | "wrr" | "lc" | "wlc" | "sed" | "nq" | "fo") {
+            assert_eq!(filled, (1, 7), "{kind:?}");
+        }
+        assert!(w.totals().drops.iter().sum::<u64>() + w.totals().replied > 0);
+        w.now = w.now + TickSpan::from_secs(60);
+        (0..2_000).for_each(|_| w.turn());
+        assert_eq!((w.totals().entries, entries(&w, 0), entries(&w, 1)), (0, (0, 0), (0, 0)));
+        let all = w.sites[0].live.occupancies();
+        let left = [0, 1].map(|s| (all.read(s).conns, all.read(s).half_open, all.read(s).full));
+        assert_eq!(left, [(0, 0, false); 2], "{kind:?}");
+    }
+}
+
+#[test]
+fn a_full_server_is_passed_over_and_the_last_one_refuses() {
+    let mut w = limited(2, SchedulerKind::Wlc, &[1, 1]);
+    let went: Vec<u32> = (0..2).flat_map(|n| connect(&mut w, n..n + 1)).collect();
+    assert!(went == [0, 1] || went == [1, 0]);
+    let before = w.sites.iter().map(|s| s.board.services[0].no_server.get()).sum::<u64>();
+    assert_eq!(connect(&mut w, 2..3), []);
+    let after = w.sites.iter().map(|s| s.board.services[0].no_server.get()).sum::<u64>();
+    assert_eq!(after - before, 1, "the ACK that follows is a stray");
+    // A FIN does not free the place (LVS counts inactive connections), its timeout does.
+    for n in 0..2 {
+        let lcore = client(n).owner(&w);
+        send(&mut w, lcore, &client(n).packet("FA", 9));
+    }
+    settle(&mut w);
+    drain(&mut w);
+    assert_eq!(connect(&mut w, 3..4), []);
+    w.now = w.now + TickSpan::from_secs(6);
+    (0..200).for_each(|_| w.turn());
+    assert_eq!(connect(&mut w, 4..5).len(), 1);
+    assert_exact(&w);
+}
+
+#[test]
+fn half_open_connections_cannot_fill_a_server() {
+    let mut w = limited(8, SchedulerKind::Rr, &[100]);
+    for n in 0..400 {
+        let lcore = client(n).owner(&w);
+        send(&mut w, lcore, &client(n).packet("S", n as u64));
+    }
+    settle(&mut w);
+    assert_eq!((slots(&mut w).len(), entries(&w, 0)), (75, (75, 75)));
+    assert_exact(&w);
+}
+
+#[test]
+fn a_limit_set_later_counts_what_is_there_and_a_purge_starts_over() {
+    let mut w = limited(8, SchedulerKind::Wlc, &[0, 0]);
+    connect(&mut w, 0..40);
+    let (first, second) = (entries(&w, 0).0, entries(&w, 1).0);
+    assert_eq!(first + second, 40);
+    (0..2).for_each(|slot| w.limit(slot, upper(24)));
+    w.publish();
+    settle(&mut w);
+    assert_exact(&w);
+    connect(&mut w, 100..120);
+    assert_eq!((entries(&w, 0).0, entries(&w, 1).0), (24, 24));
+    // The limit goes and comes: nothing is counted twice.
+    w.limit(0, upper(0));
+    w.publish();
+    settle(&mut w);
+    assert_eq!(w.sites[0].live.occupancies().read(0).conns, 0);
+    connect(&mut w, 200..210);
+    w.limit(0, upper(40));
+    w.publish();
+    settle(&mut w);
+    assert_exact(&w);
+    w.purge(1);
+    w.publish();
+    settle(&mut w);
+    // Twice: in a burst only three quarters are let in, until their handshakes are over.
+    connect(&mut w, 300..330);
+    connect(&mut w, 330..360);
+    assert_exact(&w);
+    assert_eq!(entries(&w, 1).0 + entries(&w, 0).0, 64);
+}
+
+/// Chance decides on packets, changes and time; the law holds after every step.
+#[test]
+fn whatever_happens_the_shared_counts_are_exact() {
+    for seed in 0..9 {
+        let mut dice = Dice::new(seed);
+        let kinds = SchedulerKind::ALL;
+        let lcores = [1, 2, 4][usize::try_from(seed % 3).unwrap()];
+        let mut w = limited(lcores, *dice.pick(kinds), &[2, 5, 0, 9]);
+        for step in 0..150_u64 {
+            let n = dice.below(60);
+            let flags = *dice.pick(&["S", "S", "S", "A", "A", "FA", "R"]);
+            let lcore = dice.below(usize::from(lcores));
+            send(&mut w, lcore, &client(n).packet(flags, step));
+            let event = dice.below(30);
+            match event {
+                0 => w.purge(u32::try_from(dice.below(4)).unwrap()),
+                1 | 2 => {
+                    let slot = u32::try_from(dice.below(4)).unwrap();
+                    // Never below what is there: a limit that is lowered ends no connection.
+                    let least = entries(&w, slot).0.max(entries(&w, slot).1 * 4 / 3 + 1);
+                    let to = least + 40 + u32::try_from(dice.below(8)).unwrap();
+                    let limit = if dice.once_in(3) { 0 } else { to };
+                    w.limit(slot, Thresholds { upper: limit, lower: limit / 2 });
+                }
+                3 => w.now = w.now + TickSpan::from_secs(dice.below(40) as u64),
+                _ => {}
+            }
+            if event < 3 {
+                w.publish();
+            }
+            settle(&mut w);
+            drain(&mut w);
+            assert_exact(&w);
+        }
+    }
+}
