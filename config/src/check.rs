@@ -15,6 +15,9 @@ use crate::spec::{Forward, MAX_WEIGHT, MaglevHash, ServerSpec, ServiceSpec, chec
 /// The smallest and largest `mtu` that may be given, in bytes.
 pub const MTU: std::ops::RangeInclusive<u16> = 576..=9600;
 
+/// What a quorum may be: how many servers a service can have.
+pub const QUORUM: std::ops::RangeInclusive<u32> = 1..=65_000;
+
 /// A rule that is broken, by the key that breaks it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -135,6 +138,14 @@ pub fn station(key: &'static str, address: IpAddr) -> Result<(), Fault> {
 pub fn service(spec: &ServiceSpec, network: &Network) -> Result<(), Fault> {
     if spec.one_packet && spec.protocol != L4Proto::Udp {
         return Err(Fault::new("one-packet", "is for UDP: a TCP connection needs its entry"));
+    }
+    if !QUORUM.contains(&spec.quorum) {
+        let fault = Fault::new("quorum", format!("{} is no number of servers", spec.quorum));
+        return Err(fault.hint(format!("{} to {}", QUORUM.start(), QUORUM.end())));
+    }
+    if spec.hysteresis >= spec.quorum {
+        let message = format!("{} is not below the quorum, {}", spec.hysteresis, spec.quorum);
+        return Err(Fault::new("hysteresis", message).hint(format!("0 to {}", spec.quorum - 1)));
     }
     if spec.timeouts.is_some_and(|t| [t.tcp, t.tcpfin, t.udp].iter().any(|s| *s > MAX_TIMEOUT)) {
         let fault = Fault::new("timeouts", "too long an idle time".to_owned());

@@ -7,7 +7,7 @@ use std::path::Path;
 use toml::Value;
 
 use crate::settings::{Director, Dpdk, Port, Settings};
-use crate::spec::{Admin, MaglevHash, OnRemove, ServerSpec, ServiceSpec, Stray};
+use crate::spec::{Admin, MaglevHash, NoServer, OnRemove, ServerSpec, ServiceSpec, Stray};
 use crate::text::{show_bytes, show_count};
 
 /// The text that [`crate::parse`] reads back as the same settings.
@@ -137,6 +137,15 @@ fn service(out: &mut String, s: &ServiceSpec) {
         let set: Vec<String> = set.map(|(name, secs)| format!("{name} = {secs}")).collect();
         key(out, "timeouts", format!("{{ {} }}", set.join(", ")));
     }
+    if s.quorum != 1 {
+        key(out, "quorum", s.quorum);
+    }
+    if s.hysteresis != 0 {
+        key(out, "hysteresis", s.hysteresis);
+    }
+    if s.no_server != NoServer::default() {
+        key(out, "no-server", quoted(s.no_server));
+    }
     if s.servers.is_empty() {
         return;
     }
@@ -173,6 +182,9 @@ fn server_keys(server: &ServerSpec, service: &ServiceSpec) -> Vec<String> {
     }
     if server.admin != Admin::default() {
         keys.push(format!("admin = {}", quoted(server.admin)));
+    }
+    if server.backup {
+        keys.push("backup = true".to_owned());
     }
     keys
 }

@@ -11,7 +11,7 @@ use engine::addr::{L4Proto, Mac};
 use engine::forward::ForwarderKind;
 use engine::sched::SchedulerKind;
 use engine::server::Orphans;
-use engine::service::{ServiceKey, StrayPolicy};
+use engine::service::{NoServerPolicy, ServiceKey, StrayPolicy};
 use engine::snapshot;
 use engine::thresholds::Thresholds;
 use serde::{Deserialize, Serialize};
@@ -300,6 +300,48 @@ impl OnRemove {
     }
 }
 
+/// What happens to new connections of a service that has no server for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
+pub enum NoServer {
+    /// ICMP port unreachable, as in LVS: the client sees "connection refused".
+    #[default]
+    Unreachable,
+    /// A TCP reset; datagrams as above.
+    Reset,
+    /// Nothing.
+    Drop,
+    /// Servers that are down are taken to be up.
+    FailOpen,
+    /// Backups are taken to be up.
+    Backup,
+}
+
+impl NoServer {
+    /// The name in file and socket.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Reset => "reset",
+            Self::Drop => "drop",
+            Self::FailOpen => "fail-open",
+            Self::Backup => "backup",
+        }
+    }
+}
+
+impl From<NoServer> for NoServerPolicy {
+    /// What is left for lcores to do: whom to take for up is settled before.
+    fn from(policy: NoServer) -> Self {
+        match policy {
+            NoServer::Unreachable | NoServer::FailOpen | NoServer::Backup => Self::Unreachable,
+            NoServer::Reset => Self::Reset,
+            NoServer::Drop => Self::Drop,
+        }
+    }
+}
+
 impl From<Stray> for StrayPolicy {
     fn from(stray: Stray) -> Self {
         match stray {
@@ -369,6 +411,7 @@ named!(Forward: "dr" | "gatewaying" => Dr, "tunnel" | "ipip" => Tunnel; later: "
 named!(TunType: "ipip" => Ipip; later: "gre", "gue");
 named!(OnRemove: "drain" => Drain, "reset" => Reset, "forget" => Forget, "reschedule" => Reschedule; later:);
 named!(Stray: "reset" => Reset, "drop" => Drop; later:);
+named!(NoServer: "unreachable" => Unreachable, "reset" => Reset, "drop" => Drop, "fail-open" => FailOpen, "backup" => Backup; later:);
 named!(MaglevHash: "keyed" => Keyed, "kernel" => Kernel; later:);
 named!(Admin: "enabled" => Enabled, "drain" => Drain, "disabled" => Disabled; later:);
 
@@ -416,6 +459,15 @@ pub struct ServiceSpec {
     /// Its own idle times; one of 0, or all if absent, are the director's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
+    /// With fewer servers up its backups stand in for them; at least 1.
+    #[serde(default = "default_quorum")]
+    pub quorum: u32,
+    /// By how many more or fewer that changes; below `quorum`.
+    #[serde(default)]
+    pub hysteresis: u32,
+    /// New connections when nobody is left.
+    #[serde(default)]
+    pub no_server: NoServer,
     /// Its servers, in the order in which they were added.
     #[serde(default)]
     pub servers: Vec<ServerSpec>,
@@ -425,6 +477,10 @@ pub struct ServiceSpec {
 #[must_use]
 pub const fn default_scheduler() -> SchedulerKind {
     SchedulerKind::Wlc
+}
+
+const fn default_quorum() -> u32 {
+    1
 }
 
 impl ServiceSpec {
@@ -446,6 +502,9 @@ impl ServiceSpec {
             one_packet: false,
             on_remove: OnRemove::default(),
             timeouts: None,
+            quorum: default_quorum(),
+            hysteresis: 0,
+            no_server: NoServer::default(),
             servers: Vec::new(),
         }
     }
@@ -505,6 +564,9 @@ pub struct ServerSpec {
     /// The operator's word on it.
     #[serde(default)]
     pub admin: Admin,
+    /// Whether it only stands in for others.
+    #[serde(default)]
+    pub backup: bool,
 }
 
 const fn default_weight() -> u32 {
@@ -527,6 +589,7 @@ impl ServerSpec {
             u_threshold: 0,
             l_threshold: 0,
             admin: Admin::Enabled,
+            backup: false,
         }
     }
 

@@ -5,8 +5,8 @@
 use std::fmt;
 
 use config::spec::{
-    Admin, Flags, Forward, MaglevHash, OnRemove, ServerRef, ServerSpec, ServiceRef, ServiceSpec,
-    Stray, Timeouts, TunType,
+    Admin, Flags, Forward, MaglevHash, NoServer, OnRemove, ServerRef, ServerSpec, ServiceRef,
+    ServiceSpec, Stray, Timeouts, TunType,
 };
 use engine::addr::Mac;
 use engine::sched::SchedulerKind;
@@ -141,6 +141,12 @@ pub struct ServiceEdit {
     pub on_remove: Option<OnRemove>,
     /// Its own idle times; one of 0 is the director's.
     pub timeouts: Option<Timeouts>,
+    /// With fewer servers up its backups stand in for them.
+    pub quorum: Option<u32>,
+    /// By how many more or fewer that changes.
+    pub hysteresis: Option<u32>,
+    /// New connections when nobody is left.
+    pub no_server: Option<NoServer>,
 }
 
 /// What is new of a server; absent means unchanged.
@@ -166,6 +172,8 @@ pub struct ServerEdit {
     pub l_threshold: Option<u32>,
     /// The operator's word on it.
     pub admin: Option<Admin>,
+    /// Whether it only stands in for others.
+    pub backup: Option<bool>,
 }
 
 engine::registry! {

@@ -13,8 +13,9 @@ use config::spec::MaglevHash;
 use config::spec::Timeouts;
 use config::{ServiceSpec, Settings};
 use engine::addr::Addr;
+use engine::backup::Backup;
 use engine::sched::maglev::{Maglev, PUBLIC_KEY};
-use engine::sched::{SchedFlags, Scheduler};
+use engine::sched::{SchedFlags, Scheduler, SchedulerKind};
 use engine::server::ServerLine;
 use engine::service::{Pool, Rules, Service, ServiceId, ServiceTable};
 use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot};
@@ -126,20 +127,24 @@ impl Compiler {
         // An index may have gone to another service.
         let last = last.filter(|last| last.service.key == key);
         let begun = Instant::now();
-        let scheduler = match last {
-            Some(last) => last.service.scheduler.rebuild(kind, &entry.pool, flags),
-            None => Scheduler::build(kind, &entry.pool, flags),
-        };
+        let scheduler = rebuilt(last.map(|l| &l.service.scheduler), kind, &entry.pool, flags);
         let took = match (&scheduler, last.map(|last| (&last.service.scheduler, last.took))) {
             (Scheduler::Mh(new), Some((Scheduler::Mh(old), took))) if new.shares_table(old) => took,
             _ => begun.elapsed(),
         };
+        let last = last.and_then(|last| last.service.backup.as_ref()).map(|b| &b.scheduler);
+        let backup =
+            (!entry.backups.servers.is_empty()).then(|| rebuilt(last, kind, &entry.backups, flags));
         let service = Arc::new(Service {
             id: entry.id,
             key,
             pool: entry.pool.clone(),
             scheduler,
             fallback: self.fallback(&entry.pool),
+            backup: backup.map(|scheduler| {
+                let pool = entry.backups.clone();
+                Box::new(Backup { scheduler, fallback: self.fallback(&pool), pool })
+            }),
             rules,
         });
         let built = Built { of: Arc::clone(entry), service: Arc::clone(&service), took };
@@ -224,9 +229,22 @@ impl Compiler {
     }
 }
 
+fn rebuilt(
+    last: Option<&Scheduler>,
+    kind: SchedulerKind,
+    pool: &Pool,
+    flags: SchedFlags,
+) -> Scheduler {
+    match last {
+        Some(last) => last.rebuild(kind, pool, flags),
+        None => Scheduler::build(kind, pool, flags),
+    }
+}
+
 fn rules(spec: &ServiceSpec, timeouts: Timeouts) -> Rules {
     Rules {
         stray: spec.stray.into(),
+        no_server: spec.no_server.into(),
         sloppy: spec.sloppy,
         one_packet: spec.one_packet,
         timeouts: spec.timeouts.map(|own| own.or(timeouts).into()),

@@ -224,6 +224,7 @@ impl Control {
         for (change, by) in self.drains.tick(&self.store, now_ms) {
             self.apply(&[change], &by, Box::new(|_| {}));
         }
+        self.states.tell(&self.store, now_ms);
         self.rebalances.retain_mut(|r| r.tick(&mut self.setup.lcores, now_ms));
         if self.publisher.current().version != self.store.version() {
             self.publisher.publish(self.compiler.compile(&self.store));

@@ -39,8 +39,10 @@ pub struct Entry {
     pub spec: ServiceSpec,
     /// Its servers, in the order of addition.
     pub members: Vec<Member>,
-    /// The same as the scheduler sees them, with the trail of changes.
+    /// The same as the scheduler sees them, with the trail of changes; without backups.
     pub pool: Pool,
+    /// The backups.
+    pub backups: Pool,
 }
 
 impl Entry {
@@ -49,6 +51,16 @@ impl Entry {
     pub fn says(&self, spec: &ServiceSpec) -> bool {
         let shape = |s: &ServiceSpec| ServiceSpec { servers: Vec::new(), ..s.clone() };
         shape(&self.spec) == shape(spec) && self.members.iter().map(|m| &*m.spec).eq(&spec.servers)
+    }
+
+    /// The pool that a server belongs to.
+    const fn pool_of(&mut self, spec: &ServerSpec) -> &mut Pool {
+        if spec.backup { &mut self.backups } else { &mut self.pool }
+    }
+
+    /// The highest version of its pools.
+    fn trail(&self) -> u64 {
+        self.pool.version.max(self.backups.version)
     }
 
     /// The service with its servers.

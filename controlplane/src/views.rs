@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use config::spec::{
-    Admin, Endpoint, Flags, Forward, MaglevHash, OnRemove, Stray, Timeouts, TunType,
+    Admin, Endpoint, Flags, Forward, MaglevHash, NoServer, OnRemove, Stray, Timeouts, TunType,
 };
 use engine::addr::{L4Proto, Mac};
 use engine::sched::SchedulerKind;
 use serde::{Deserialize, Serialize};
 
-use crate::states::{Health, Why};
+use crate::states::{Acting, Health, Why};
 
 /// The first line of every list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -76,6 +76,24 @@ pub struct ServiceView {
     /// Its own idle times; one of 0 is the director's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
+    /// With fewer servers up its backups stand in for them.
+    #[serde(default)]
+    pub quorum: u32,
+    /// By how many more or fewer that changes.
+    #[serde(default)]
+    pub hysteresis: u32,
+    /// New connections when nobody is left.
+    #[serde(default)]
+    pub no_server_policy: NoServer,
+    /// Whether it has lost its quorum.
+    #[serde(default)]
+    pub quorum_lost: bool,
+    /// Who takes its new connections: servers, backups, nobody.
+    #[serde(with = "config::text")]
+    pub acting: Acting,
+    /// Whether they take them although they are down.
+    #[serde(default)]
+    pub fail_open: bool,
     /// ActiveConn of all its servers, removed ones included.
     pub active: u64,
     /// InActConn of all its servers, removed ones included.
@@ -196,6 +214,9 @@ pub struct ServerView {
     pub why: Option<Why>,
     /// The operator's word on it.
     pub admin: Admin,
+    /// Whether it only stands in for others.
+    #[serde(default)]
+    pub backup: bool,
     /// Until when it drains, if there is a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainView>,

@@ -14,17 +14,8 @@ use crate::spec::{
     server_address,
 };
 
-const LATER_SERVICE: &[&str] = &[
-    "backup",
-    "check",
-    "guard",
-    "limit",
-    "persistence",
-    "persistence-mask",
-    "quorum",
-    "slow-start",
-    "syn-proxy",
-];
+const LATER_SERVICE: &[&str] =
+    &["check", "guard", "limit", "persistence", "persistence-mask", "slow-start", "syn-proxy"];
 const LATER_SERVER: &[&str] = &["check", "slow-start", "tun-port"];
 
 pub(super) fn services(
@@ -78,6 +69,9 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
     let on_remove = r.read("on-remove", read::parsed).unwrap_or_default();
     let own = |_: &Spanned<DeValue<'_>>| timeouts(r, Timeouts { tcp: 0, tcpfin: 0, udp: 0 });
     let timeouts = r.value("timeouts").map(own);
+    let quorum = r.read("quorum", read::number(check::QUORUM)).unwrap_or(1);
+    let hysteresis = r.read("hysteresis", read::number(0..=*check::QUORUM.end())).unwrap_or(0);
+    let no_server = r.read("no-server", read::parsed).unwrap_or_default();
     let servers = r.items("servers").unwrap_or_default();
     r.finish(LATER_SERVICE);
     let base = ServiceSpec {
@@ -92,6 +86,9 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
         one_packet,
         on_remove,
         timeouts,
+        quorum,
+        hysteresis,
+        no_server,
         ..ServiceSpec::new(listen?)
     };
     let mut service = base.resolved();
@@ -124,6 +121,7 @@ fn server(
     let u_threshold = r.read("u-threshold", read::number(0..=Thresholds::MAX)).unwrap_or(0);
     let l_threshold = r.read("l-threshold", read::number(0..=Thresholds::MAX)).unwrap_or(0);
     let admin = r.read("admin", read::parsed).unwrap_or(Admin::Enabled);
+    let backup = r.read("backup", read::boolean).unwrap_or_default();
     r.finish(LATER_SERVER);
     let (address, port) = address?;
     if given.is_some() && port.is_some() && given != port {
@@ -142,6 +140,7 @@ fn server(
         u_threshold,
         l_threshold,
         admin,
+        backup,
     };
     let spec = spec.resolved(service);
     let checked = check::server(&spec, service, network)

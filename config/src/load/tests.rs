@@ -59,8 +59,8 @@ fn unknown_and_later_keys_are_refused_by_name_all_at_once() {
             "`colour` is unknown in [[service]]",
             "`check` in [[service]] is not supported yet",
             "\"fastest\" is unknown; allowed: rr, wrr, lc, wlc, ",
-            "allowed: flags, forward, listen, maglev-hash, maglev-size, name, on-remove, \
-             one-packet, scheduler, servers, sloppy, stray, timeouts",
+            "allowed: flags, forward, hysteresis, listen, maglev-hash, maglev-size, name, \
+             no-server, on-remove, one-packet, quorum, scheduler, servers, sloppy, stray, timeouts",
         ],
     );
     refused("[metrics]\nport = 1\n", &["`metrics` in the file is not supported yet"]);
@@ -103,6 +103,11 @@ fn contradictions_are_refused_where_they_stand() {
     let flags =
         "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nscheduler = \"mh\"\nflags = [\"sh-port\"]\n";
     refused(flags, &["sh-port is for scheduler sh, not for mh"]);
+    let quorum = "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nquorum = 2\nhysteresis = 2\n";
+    refused(quorum, &["2 is not below the quorum, 2", "0 to 1"]);
+    let policy = "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nquorum = 0\nno-server = \"pray\"\n";
+    let allowed = "allowed: unreachable, reset, drop, fail-open, backup";
+    refused(policy, &["0 is not in 1 to 65000", "\"pray\" is unknown", allowed]);
     let maglev = |keys: &str| format!("[[service]]\nlisten = \"tcp 192.0.2.1:80\"\n{keys}");
     let mh = "scheduler = \"mh\"\nmaglev-size = ";
     refused(&maglev("maglev-size = 4093\n"), &["maglev-size is for scheduler mh, not for wlc"]);
@@ -168,6 +173,7 @@ fn servers(tunnel_only: bool) -> impl Strategy<Value = Vec<ServerSpec>> {
             s.mtu = mtu;
             s.u_threshold = weight % 50;
             s.l_threshold = s.u_threshold * u32::from(admin) / 3;
+            s.backup = mtu.is_some();
             s.admin = [Admin::Enabled, Admin::Drain, Admin::Disabled][usize::from(admin)];
             s.forward = (tunnel || tunnel_only).then_some(Forward::Tunnel);
             let mac: Option<[u8; 5]> = mac;
@@ -199,6 +205,10 @@ fn services() -> impl Strategy<Value = Vec<ServiceSpec>> {
             s.stray = if b[4] { Stray::Reset } else { Stray::Drop };
             (s.sloppy, s.one_packet) = (b[1], !b[0] && b[2]);
             s.on_remove = if b[3] { OnRemove::Drain } else { OnRemove::Reschedule };
+            s.quorum = 1 + u32::from(port);
+            s.hysteresis = if b[0] { s.quorum - 1 } else { 0 };
+            let policies = ["unreachable", "reset", "drop", "fail-open", "backup"];
+            s.no_server = policies[i].parse().unwrap();
             s.timeouts = b[4].then_some(Timeouts { tcp: 30, tcpfin: 0, udp: 5 });
             s.servers = servers;
             s.resolved()

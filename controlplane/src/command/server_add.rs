@@ -47,6 +47,9 @@ pub struct ServerAdd {
     /// Whether it takes new connections: enabled, drain or disabled
     #[arg(long, value_name = "STATE", default_value = "enabled")]
     admin: Admin,
+    /// It only stands in for the others, when fewer than the service's quorum are up
+    #[arg(long)]
+    backup: bool,
 }
 
 impl Command for ServerAdd {
@@ -54,7 +57,8 @@ impl Command for ServerAdd {
     const EXAMPLES: &'static str = "
         sluicectl server add tcp 192.0.2.10:80 10.0.0.11 -g -w 100
         sluicectl server add web 203.0.113.21:80 --forward tunnel --tun-type ipip --name web-b
-        sluicectl server add web 10.0.0.12 -x 1000 -y 800";
+        sluicectl server add web 10.0.0.12 -x 1000 -y 800
+        sluicectl server add web 203.0.113.22 -i --backup --name sorry";
 
     fn change(self) -> Result<Change, Failed> {
         let (service, server) = words::service_and_server(self.service, self.server)?;
@@ -73,6 +77,7 @@ impl Command for ServerAdd {
         spec.u_threshold = self.u_threshold;
         spec.l_threshold = self.l_threshold;
         spec.admin = self.admin;
+        spec.backup = self.backup;
         Ok(Change::AddServer { service, server: spec })
     }
 }

@@ -46,13 +46,18 @@ pub struct ServerEdit {
     /// Whether it takes new connections: enabled, drain or disabled
     #[arg(long, value_name = "STATE")]
     admin: Option<Admin>,
+    /// Whether it only stands in for the others
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true")]
+    backup: Option<bool>,
 }
 
 impl Command for ServerEdit {
     const METHOD: &'static str = "server.edit";
     const EXAMPLES: &'static str = "
         sluicectl server edit tcp 192.0.2.10:80 10.0.0.11 -w 50
-        sluicectl server edit web web-2 --admin drain";
+        sluicectl server edit web web-2 --admin drain
+        sluicectl server edit web sorry --backup=false";
 
     fn change(self) -> Result<Change, Failed> {
         let (service, server) = words::service_and_server(self.service, self.server)?;
@@ -66,6 +71,7 @@ impl Command for ServerEdit {
             u_threshold: self.u_threshold,
             l_threshold: self.l_threshold,
             admin: self.admin,
+            backup: self.backup,
         };
         if edit == change::ServerEdit::default() {
             return Err(Failed::Usage("nothing to change was given".into()));

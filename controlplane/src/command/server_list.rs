@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use config::spec::Admin;
+
 use super::Command;
 use super::words::{OneOrAll, forward_word};
 use crate::ctl::{Ctl, Failed, listing};
@@ -69,9 +71,10 @@ fn table(doc: &Services) -> Table {
     table
 }
 
-/// The admin state, with what ends it.
+/// The admin state, with what ends it; an enabled backup is called that.
 fn admin_word(server: &ServerView) -> String {
     match &server.drain {
+        None if server.backup && server.admin == Admin::Enabled => "backup".to_owned(),
         None => server.admin.name().to_owned(),
         Some(d) => format!("{} {}s {}", server.admin, d.left_ms.div_ceil(1000), d.then),
     }

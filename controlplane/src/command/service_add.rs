@@ -4,7 +4,7 @@ use config::spec::{Flags, ServiceRef, ServiceSpec};
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs, MaglevArgs, RuleArgs};
+use super::words::{self, ForwardArgs, MaglevArgs, QuorumArgs, RuleArgs};
 use crate::change::Change;
 use crate::ctl::Failed;
 
@@ -30,6 +30,8 @@ pub struct ServiceAdd {
     rules: RuleArgs,
     #[command(flatten)]
     maglev: MaglevArgs,
+    #[command(flatten)]
+    quorum: QuorumArgs,
 }
 
 impl Command for ServiceAdd {
@@ -38,7 +40,8 @@ impl Command for ServiceAdd {
         sluicectl service add tcp 192.0.2.10:80 -s wlc --name web
         sluicectl service add udp 192.0.2.10:53 -s mh -b mh-port,mh-fallback --forward tunnel
         sluicectl service add tcp 192.0.2.10:443 -s mh --maglev-size 65537
-        sluicectl service add udp 192.0.2.10:514 -s rr --ops";
+        sluicectl service add udp 192.0.2.10:514 -s rr --ops
+        sluicectl service add tcp 192.0.2.10:80 --quorum 3 --hysteresis 1 --no-server reset";
 
     fn change(self) -> Result<Change, Failed> {
         let ServiceRef::Endpoint(endpoint) = words::service(&self.service)? else {
@@ -57,6 +60,9 @@ impl Command for ServiceAdd {
         spec.timeouts = self.rules.timeouts;
         spec.maglev_hash = self.maglev.maglev_hash.unwrap_or_default();
         spec.maglev_size = self.maglev.maglev_size;
+        spec.quorum = self.quorum.quorum.unwrap_or(spec.quorum);
+        spec.hysteresis = self.quorum.hysteresis.unwrap_or_default();
+        spec.no_server = self.quorum.no_server.unwrap_or_default();
         Ok(Change::AddService(spec))
     }
 }

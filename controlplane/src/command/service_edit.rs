@@ -4,7 +4,7 @@ use config::spec::Flags;
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs, MaglevArgs, RuleArgs};
+use super::words::{self, ForwardArgs, MaglevArgs, QuorumArgs, RuleArgs};
 use crate::change::{self, Change};
 use crate::ctl::Failed;
 
@@ -30,6 +30,8 @@ pub struct ServiceEdit {
     rules: RuleArgs,
     #[command(flatten)]
     maglev: MaglevArgs,
+    #[command(flatten)]
+    quorum: QuorumArgs,
 }
 
 impl Command for ServiceEdit {
@@ -37,6 +39,7 @@ impl Command for ServiceEdit {
     const EXAMPLES: &'static str = "
         sluicectl service edit tcp 192.0.2.10:80 -s wrr
         sluicectl service edit web --stray drop
+        sluicectl service edit web --quorum 2 --no-server fail-open
         sluicectl service edit web --on-remove reset --timeouts 60,0,0 --sloppy=false";
 
     fn change(self) -> Result<Change, Failed> {
@@ -53,6 +56,9 @@ impl Command for ServiceEdit {
             timeouts: self.rules.timeouts,
             maglev_hash: self.maglev.maglev_hash,
             maglev_size: self.maglev.maglev_size,
+            quorum: self.quorum.quorum,
+            hysteresis: self.quorum.hysteresis,
+            no_server: self.quorum.no_server,
         };
         if edit == change::ServiceEdit::default() {
             return Err(Failed::Usage("nothing to change was given".into()));

@@ -8,7 +8,7 @@ use super::{Command, Work, ask};
 use crate::ctl::{Ctl, Failed, listing};
 use crate::document::Services;
 use crate::protocol::Failure;
-use crate::states::{Health, Why};
+use crate::states::{Acting, Health, Why};
 use crate::table::{Table, count, share, span};
 use crate::views::{ServerView, ServiceView};
 
@@ -62,7 +62,6 @@ fn table(doc: &Services) -> Table {
 fn service_rows(table: &mut Table, service: &ServiceView) {
     let sum = |f: fn(&ServerView) -> u32| service.servers.iter().map(|s| u64::from(f(s))).sum();
     let effective: u64 = sum(|s| s.effective_weight);
-    let up = service.servers.iter().filter(|s| s.effective_weight > 0 && s.reachable).count();
     table.row([
         service.name.clone(),
         service.endpoint().to_string(),
@@ -72,7 +71,7 @@ fn service_rows(table: &mut Table, service: &ServiceView) {
             .join(" "),
         count(sum(|s| s.weight)),
         count(effective),
-        format!("{up}/{} up", service.servers.len()),
+        standing(service),
         count(service.active),
         count(service.inactive),
         String::new(),
@@ -94,12 +93,31 @@ fn service_rows(table: &mut Table, service: &ServiceView) {
     }
 }
 
+/// How many servers are up, and who takes their part if they are too few.
+fn standing(service: &ServiceView) -> String {
+    let own = || service.servers.iter().filter(|s| !s.backup);
+    let may = |s: &&ServerView| {
+        !matches!(s.why, Some(Why::Weight | Why::Drain | Why::Disabled | Why::Down))
+    };
+    let up = own().filter(may).filter(|s| s.health != Health::Down && s.reachable).count();
+    let instead = match (service.acting, service.fail_open) {
+        (Acting::Servers, false) => "",
+        (Acting::Servers, true) => ", fail-open",
+        (Acting::Backups, false) => ", backup active",
+        (Acting::Backups, true) => ", backup fail-open",
+        (Acting::Nobody, _) => ", nobody",
+    };
+    format!("{up}/{} up{instead}", own().count())
+}
+
 fn state(server: &ServerView) -> String {
     let since = |health| format!("{health} {}", span(server.health_secs.unwrap_or_default()));
     match (server.admin, server.health) {
         (Admin::Enabled, Health::Down) => since(Health::Down),
         (Admin::Enabled, _) if !server.reachable => "no-neighbour".to_owned(),
         (Admin::Enabled, _) if server.why == Some(Why::Full) => "full".to_owned(),
+        (Admin::Enabled, _) if server.why == Some(Why::Standby) => "standby".to_owned(),
+        (Admin::Enabled, _) if server.why == Some(Why::Quorum) => "below quorum".to_owned(),
         (Admin::Enabled, Health::Unknown) => "enabled".to_owned(),
         (Admin::Enabled, health) => since(health),
         (admin, _) => admin.name().to_owned(),

@@ -1,7 +1,9 @@
 //! Arguments that several commands share: services, servers, ways of forwarding, schedulers.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use config::spec::{Flags, Forward, MaglevHash, OnRemove, ServerRef, ServiceRef, Stray, Timeouts};
+use config::spec::{
+    Flags, Forward, MaglevHash, NoServer, OnRemove, ServerRef, ServiceRef, Stray, Timeouts,
+};
 use engine::sched::SchedulerKind;
 
 use crate::ctl::Failed;
@@ -94,6 +96,20 @@ pub struct RuleArgs {
     /// Its own idle times in seconds: TCP,TCPFIN,UDP; 0 for the director's
     #[arg(long, value_name = "T,F,U", value_parser = timeouts)]
     pub timeouts: Option<Timeouts>,
+}
+
+/// What happens when servers are short.
+#[derive(Debug, Default, clap::Args)]
+pub struct QuorumArgs {
+    /// With fewer servers up its backups stand in for them; at first 1
+    #[arg(long, value_name = "SERVERS")]
+    pub quorum: Option<u32>,
+    /// By how many more or fewer that changes; at first 0
+    #[arg(long, value_name = "SERVERS")]
+    pub hysteresis: Option<u32>,
+    /// New connections when nobody is left: unreachable, reset, drop, fail-open or backup
+    #[arg(long, value_name = "POLICY")]
+    pub no_server: Option<NoServer>,
 }
 
 /// The table of scheduler `mh`.

@@ -183,3 +183,27 @@ fn a_removed_server_is_out_of_the_pool_and_still_resolves() {
     compiler.hops.reclaim(store.version());
     assert_eq!(compiler.hops.in_use().count(), 0);
 }
+
+#[test]
+fn backups_are_a_pool_of_their_own() {
+    let mut web = service(WEB, &["10.0.0.11", "10.0.0.12", "198.51.100.1"]);
+    web.servers[2].forward = Some(Forward::Tunnel);
+    (web.servers[2].backup, web.servers[2].weight) = (true, 5);
+    web.no_server = config::spec::NoServer::Reset;
+    let (mut store, mut compiler) = rig(&[web]);
+    let snapshot = compiler.compile(&store);
+    let built = find(&snapshot, WEB);
+    let backup = built.backup.as_ref().unwrap();
+    assert_eq!((built.pool.servers.len(), backup.pool.servers.len()), (2, 1));
+    assert_eq!((backup.pool.servers[0].weight, backup.scheduler.kind()), (5, SchedulerKind::Wlc));
+    assert_eq!(snapshot.services.place(backup.pool.servers[0].slot), 2, "behind the pool");
+    assert_eq!(built.rules.no_server, engine::service::NoServerPolicy::Reset);
+    let edit = ServerEdit { backup: Some(false), ..ServerEdit::default() };
+    let server = ServerRef::Address("198.51.100.1".parse().unwrap(), None);
+    let service = WEB.parse::<config::Endpoint>().unwrap().into();
+    store.apply(&[Change::EditServer { service, server, edit }]).unwrap();
+    let snapshot = compiler.compile(&store);
+    let built = find(&snapshot, WEB);
+    assert!(built.backup.is_none());
+    assert_eq!(built.pool.servers[0].weight, 5, "it is the newest of the pool now");
+}

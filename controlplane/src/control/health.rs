@@ -3,17 +3,21 @@
 //! Health is kept by server slot and is no configuration: a change of it moves words of the
 //! lcores' live views at once, and neither the store's version nor a snapshot. A server that is
 //! removed takes it along; one that is added is `unknown`. It does not survive the process.
+//!
+//! By the same words backups stand in for servers, and back: see [`crate::states`].
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use config::ServerRef;
 use engine::live::LiveView;
+use engine::service::ServiceId;
 use serde::{Deserialize, Serialize};
 
 use crate::change::Refusal;
 use crate::slots::Use;
-use crate::states::{Health, Why, obstacle};
-use crate::store::{Entry, Store};
+use crate::states::{Acting, Health, Stand, Why, obstacle};
+use crate::store::{Entry, Member, Store};
 
 /// A server slot's state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,10 +31,26 @@ pub(super) struct State {
     pub(super) why: Option<Why>,
 }
 
-/// The states of all slots.
+/// A service's state.
+#[derive(Clone, Copy, Debug, Default)]
+struct Duty {
+    stand: Stand,
+    /// What the log says of it.
+    told: Stand,
+    /// Not before.
+    tell_ms: u64,
+}
+
+/// Time between two lines about one service in the log, in ms.
+const TELL_MS: u64 = 1_000;
+
+/// The states of all slots and services.
 #[derive(Debug, Default)]
 pub(super) struct States {
     slots: Vec<State>,
+    services: HashMap<ServiceId, Duty>,
+    /// Whether something is to be told.
+    news: bool,
 }
 
 /// A server whose health was set.
@@ -51,6 +71,11 @@ impl States {
         self.slots.get(slot as usize).copied().unwrap_or_default()
     }
 
+    /// How a service stands.
+    pub(super) fn stand(&self, service: ServiceId) -> Stand {
+        self.services.get(&service).map_or_else(Stand::default, |duty| duty.stand)
+    }
+
     /// Gives every slot of the store its effective weight.
     pub(super) fn follow(&mut self, store: &Store, lives: &[Arc<LiveView>]) {
         let slots = store.slots().all();
@@ -59,7 +84,11 @@ impl States {
             self.slots[slot as usize] = State::default();
             lives.iter().for_each(|live| live.set_weight(slot, 0, s.generation));
         }
-        store.services().for_each(|entry| self.weigh(entry, store, lives));
+        let before = std::mem::take(&mut self.services);
+        for entry in store.services() {
+            self.services.extend(before.get(&entry.id).map(|duty| (entry.id, *duty)));
+            self.weigh(entry, store, lives);
+        }
     }
 
     /// Sets a server's health in all its services.
@@ -88,14 +117,52 @@ impl States {
 
     /// Gives the servers of a service their effective weights.
     fn weigh(&mut self, entry: &Entry, store: &Store, lives: &[Arc<LiveView>]) {
-        for member in &entry.members {
+        let by_itself =
+            |m: &Member| (m.spec.backup, obstacle(&m.spec, self.slots[m.slot as usize].health));
+        let servers: Vec<_> = entry.members.iter().map(by_itself).collect();
+        let duty = self.services.entry(entry.id).or_default();
+        duty.stand = Stand::of(&entry.spec, duty.stand.lost, &servers);
+        // A service that is being put together is no news.
+        self.news |= duty.stand != duty.told && !servers.is_empty();
+        let mut weights = Vec::with_capacity(servers.len());
+        for (member, (backup, obstacle)) in entry.members.iter().zip(servers) {
             let state = &mut self.slots[member.slot as usize];
-            state.why = obstacle(&member.spec, state.health);
+            state.why = duty.stand.bars(backup, obstacle);
             state.weight = if state.why.is_some() { 0 } else { member.spec.weight };
-            let generation = store.slots().all()[member.slot as usize].generation;
             let limited = member.spec.thresholds().any();
-            let weight = state.weight | if limited { LiveView::LOOK_FURTHER } else { 0 };
-            lives.iter().for_each(|live| live.set_weight(member.slot, weight, generation));
+            let marks = if limited { LiveView::LOOK_FURTHER } else { 0 };
+            weights.push((member.slot, state.weight, marks));
+        }
+        // Who takes over does so before the others cease: no moment without anybody.
+        weights.sort_by_key(|(_, weight, _)| *weight == 0);
+        for (slot, weight, marks) in weights {
+            let generation = store.slots().all()[slot as usize].generation;
+            lives.iter().for_each(|live| live.set_weight(slot, weight | marks, generation));
+        }
+    }
+
+    /// Writes to the log who takes new connections where that has changed, at most a line a second
+    /// and service.
+    pub(super) fn tell(&mut self, store: &Store, now_ms: u64) {
+        if !std::mem::take(&mut self.news) {
+            return;
+        }
+        for entry in store.services() {
+            let Some(duty) = self.services.get_mut(&entry.id) else { continue };
+            if duty.stand == duty.told {
+                continue;
+            }
+            if now_ms < duty.tell_ms {
+                self.news = true;
+                continue;
+            }
+            (duty.told, duty.tell_ms) = (duty.stand, now_ms + TELL_MS);
+            let (service, Stand { lost, acting, open }) = (&entry.spec.name, duty.stand);
+            if lost || acting == Acting::Nobody {
+                tracing::warn!(%service, new_connections = %acting, fail_open = open, "quorum lost");
+            } else {
+                tracing::info!(%service, new_connections = %acting, "quorum held");
+            }
         }
     }
 }

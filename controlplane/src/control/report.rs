@@ -205,7 +205,7 @@ impl Control {
             living.map(|slot| self.collector.counts(*slot, all[*slot as usize].generation));
         let (active, inactive) =
             counts.fold((0, 0), |(a, i), c| (a + u64::from(c.active), i + u64::from(c.inactive)));
-        let spec = &entry.spec;
+        let (spec, stand) = (&entry.spec, self.states.stand(entry.id));
         ServiceView {
             name: spec.name.clone(),
             protocol: spec.protocol,
@@ -219,6 +219,12 @@ impl Control {
             one_packet: spec.one_packet,
             on_remove: spec.on_remove,
             timeouts: spec.timeouts,
+            quorum: spec.quorum,
+            hysteresis: spec.hysteresis,
+            no_server_policy: spec.no_server,
+            quorum_lost: stand.lost,
+            acting: stand.acting,
+            fail_open: stand.open,
             active,
             inactive,
             totals: self.collector.service(entry.id, slots),
@@ -246,6 +252,7 @@ impl Control {
             effective_weight: if why.is_none() { state.weight } else { 0 },
             why,
             admin: spec.admin,
+            backup: spec.backup,
             drain: self.drains.of(entry.spec.endpoint(), member).map(|d| DrainView {
                 left_ms: d.until_ms.saturating_sub(self.now_ms),
                 then: d.then,

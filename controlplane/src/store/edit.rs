@@ -34,7 +34,8 @@ impl Store {
         self.last_order += 1;
         self.by_endpoint.insert(spec.endpoint(), self.last_order);
         let pool = Self::fresh_pool(&mut self.trail);
-        let entry = Entry { id, spec, members: Vec::new(), pool };
+        let backups = Self::fresh_pool(&mut self.trail);
+        let entry = Entry { id, spec, members: Vec::new(), pool, backups };
         self.services.insert(self.last_order, Arc::new(entry));
         Ok(self.last_order)
     }
@@ -60,6 +61,9 @@ impl Store {
         spec.one_packet = edit.one_packet.unwrap_or(spec.one_packet);
         spec.on_remove = edit.on_remove.unwrap_or(spec.on_remove);
         spec.timeouts = edit.timeouts.or(spec.timeouts);
+        spec.quorum = edit.quorum.unwrap_or(spec.quorum);
+        spec.hysteresis = edit.hysteresis.unwrap_or(spec.hysteresis);
+        spec.no_server = edit.no_server.unwrap_or(spec.no_server);
         spec.name = edit.name.clone().unwrap_or(spec.name);
         let spec = spec.resolved();
         check::service(&spec, &self.network)?;
@@ -77,7 +81,8 @@ impl Store {
         let entry = Arc::make_mut(entry);
         if entry.spec.scheduler != spec.scheduler {
             entry.pool.start_over();
-            self.trail = self.trail.max(entry.pool.version);
+            entry.backups.start_over();
+            self.trail = self.trail.max(entry.trail());
         }
         entry.spec = spec;
     }
@@ -119,11 +124,9 @@ impl Store {
         let slot = self.slots.take(entry.id, Arc::clone(&spec));
         let slot = slot.ok_or_else(|| limit("server", "max-servers"))?;
         self.last_seq += 1;
-        let port = spec.port.unwrap_or_default();
-        let (weight, address) = (spec.weight, spec.address.into());
-        entry.pool.add(PoolServer::new(slot, self.last_seq, weight, address, port));
+        entry.pool_of(&spec).add(pool_server(&spec, slot, self.last_seq));
         entry.members.push(Member { spec, slot });
-        self.trail = self.trail.max(entry.pool.version);
+        self.trail = self.trail.max(entry.trail());
         Ok(())
     }
 
@@ -135,8 +138,8 @@ impl Store {
     ) -> Result<(), Refusal> {
         let (order, at) = self.find_server(service, server)?;
         let Some(entry) = self.services.get_mut(&order) else { return Ok(()) };
-        let old = &entry.members[at].spec;
-        let spec = edited(old, edit);
+        let old = Arc::clone(&entry.members[at].spec);
+        let spec = edited(&old, edit);
         checked(&spec, &entry.spec, &self.network)?;
         let others = entry.members.iter().enumerate().filter(|(i, _)| *i != at);
         if others.map(|(_, m)| &m.spec.name).any(|n| *n == spec.name) {
@@ -146,12 +149,22 @@ impl Store {
         let noted = edit.weight.is_some() || edit.forward.is_some() || edit.tun_type.is_some();
         let entry = Arc::make_mut(entry);
         let (spec, slot) = (Arc::new(spec), entry.members[at].slot);
-        if noted {
-            entry.pool.set_weight(slot, spec.weight);
+        let moved = spec.backup != old.backup;
+        if moved {
+            self.last_seq += 1;
+            entry.pool_of(&old).remove(slot);
+            entry.pool_of(&spec).add(pool_server(&spec, slot, self.last_seq));
+        } else if noted {
+            entry.pool_of(&spec).set_weight(slot, spec.weight);
         }
         self.slots.update(slot, Arc::clone(&spec));
         entry.members[at].spec = spec;
-        self.trail = self.trail.max(entry.pool.version);
+        if moved {
+            // In the order of addition, as in its new pool.
+            let member = entry.members.remove(at);
+            entry.members.push(member);
+        }
+        self.trail = self.trail.max(entry.trail());
         Ok(())
     }
 
@@ -166,8 +179,8 @@ impl Store {
         let entry = Arc::make_mut(entry);
         let member = entry.members.remove(at);
         self.slots.remove(member.slot, then.unwrap_or(entry.spec.on_remove), self.version);
-        entry.pool.remove(member.slot);
-        self.trail = self.trail.max(entry.pool.version);
+        entry.pool_of(&member.spec).remove(member.slot);
+        self.trail = self.trail.max(entry.trail());
         Ok(())
     }
 
@@ -253,6 +266,11 @@ impl Store {
     }
 }
 
+fn pool_server(spec: &ServerSpec, slot: u32, seq: u64) -> PoolServer {
+    let port = spec.port.unwrap_or_default();
+    PoolServer::new(slot, seq, spec.weight, spec.address.into(), port)
+}
+
 fn checked(
     spec: &ServerSpec,
     service: &ServiceSpec,
@@ -290,5 +308,6 @@ fn edited(old: &ServerSpec, edit: &ServerEdit) -> ServerSpec {
         u_threshold: edit.u_threshold.unwrap_or(old.u_threshold),
         l_threshold: edit.l_threshold.unwrap_or(old.l_threshold),
         admin: edit.admin.unwrap_or(old.admin),
+        backup: edit.backup.unwrap_or(old.backup),
     }
 }

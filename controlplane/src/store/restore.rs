@@ -46,7 +46,7 @@ impl Store {
             return Ok(());
         }
         let entry = Arc::make_mut(entry);
-        let picked = |s: &ServerSpec| (s.address, s.port, s.weight);
+        let picked = |s: &ServerSpec| (s.address, s.port, s.weight, s.backup);
         let same_pool = entry.members.iter().map(|m| picked(&m.spec)).eq(wanted.iter().map(picked));
         let place = |s: &ServerSpec| (s.address, s.port);
         let kept: HashSet<_> = wanted.iter().map(place).collect();
@@ -58,13 +58,15 @@ impl Store {
             }
         }
         entry.members.clear();
-        let before = std::mem::replace(&mut entry.pool, Self::fresh_pool(&mut self.trail));
+        let pool = std::mem::replace(&mut entry.pool, Self::fresh_pool(&mut self.trail));
+        let backups = std::mem::replace(&mut entry.backups, Self::fresh_pool(&mut self.trail));
         for spec in wanted {
             self.add_server(order, spec)?;
         }
         if same_pool && let Some(entry) = self.services.get_mut(&order) {
-            // The same slots in the same order: the pool as it was fits the new members.
-            Arc::make_mut(entry).pool = before;
+            // The same slots in the same order: the pools as they were fit the new members.
+            let entry = Arc::make_mut(entry);
+            (entry.pool, entry.backups) = (pool, backups);
         }
         Ok(())
     }

@@ -27,7 +27,13 @@ fn endpoint(i: u8) -> Endpoint {
 }
 
 fn server(j: u8, weight: u32) -> ServerSpec {
-    ServerSpec { weight, ..ServerSpec::new(IpAddr::from([10, 0, 1, j])) }
+    let backup = is_backup(weight);
+    ServerSpec { weight, backup, ..ServerSpec::new(IpAddr::from([10, 0, 1, j])) }
+}
+
+/// The heavy ones are backups here.
+const fn is_backup(weight: u32) -> bool {
+    weight > 6
 }
 
 fn server_ref(j: u8) -> ServerRef {
@@ -269,9 +275,18 @@ impl Step {
                 (Change::AddServer { service: service(i), server }, ok.then_some(next))
             }
             Self::EditServer(i, j, weight) => {
-                let found = next.get_mut(&i).and_then(|s| s.iter_mut().find(|(k, _)| *k == j));
-                let ok = found.map(|s| s.1 = weight).is_some();
-                let edit = ServerEdit { weight: Some(weight), ..ServerEdit::default() };
+                let servers = next.get_mut(&i);
+                let at = servers.as_ref().and_then(|s| s.iter().position(|(k, _)| *k == j));
+                let ok = at.zip(servers).map(|(at, servers)| {
+                    let moves = is_backup(servers[at].1) != is_backup(weight);
+                    servers[at].1 = weight;
+                    if moves {
+                        servers[at..].rotate_left(1);
+                    }
+                });
+                let ok = ok.is_some();
+                let backup = Some(is_backup(weight));
+                let edit = ServerEdit { weight: Some(weight), backup, ..ServerEdit::default() };
                 let change =
                     Change::EditServer { service: service(i), server: server_ref(j), edit };
                 (change, ok.then_some(next))
@@ -309,9 +324,12 @@ fn check(
         let now = entry.members.iter().map(|m| (m.spec.address, m.spec.weight));
         let wish = servers.iter().map(|(j, w)| (IpAddr::from([10, 0, 1, *j]), *w));
         prop_assert!(now.eq(wish), "{:?} is not {:?}", entry.members, servers);
-        let pool = entry.pool.servers.iter().map(|s| (s.slot, s.weight));
-        prop_assert!(pool.eq(entry.members.iter().rev().map(|m| (m.slot, m.spec.weight))));
-        prop_assert!(entry.pool.servers.is_sorted_by(|a, b| a.seq > b.seq));
+        for (pool, backup) in [(&entry.pool, false), (&entry.backups, true)] {
+            let members = entry.members.iter().rev().filter(|m| m.spec.backup == backup);
+            let inside = pool.servers.iter().map(|s| (s.slot, s.weight));
+            prop_assert!(inside.eq(members.map(|m| (m.slot, m.spec.weight))));
+            prop_assert!(pool.servers.is_sorted_by(|a, b| a.seq > b.seq));
+        }
         for member in &entry.members {
             prop_assert!(taken.insert(member.slot), "two servers in one slot");
             let slot = &store.slots().all()[member.slot as usize];

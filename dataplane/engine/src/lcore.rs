@@ -59,7 +59,7 @@ pub struct Lcore<T: TxQueue> {
     pub(crate) parking: Parking<T::F>,
     pub(crate) limits: Limits,
     pub(crate) events: Producer<Event>,
-    /// By service: the state of its scheduler.
+    /// By service: the state of its scheduler; then, by service, that of its backups'.
     pub(crate) cursors: Box<[Cursor]>,
     /// The burst consists of packets that waited for a next hop, and were looked up before.
     pub(crate) replaying: bool,
@@ -92,7 +92,7 @@ impl<T: TxQueue> Lcore<T> {
             outlets: parts.outlets,
             limits: Limits::default(),
             events,
-            cursors: vec![Cursor::default(); services].into(),
+            cursors: vec![Cursor::default(); 2 * services].into(),
             replaying: false,
             orphans: Orphaned::default(),
             has_lines: false,

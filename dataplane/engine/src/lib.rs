@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 
 pub mod addr;
+pub mod backup;
 pub mod burst;
 pub mod conn;
 pub mod counter;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 
 use crate::addr::{Addr, L4Proto};
+use crate::backup::Backup;
 pub use crate::pool::{Pool, PoolChange, PoolServer, gcd};
 use crate::sched::Scheduler;
 use crate::sched::maglev::Maglev;
@@ -34,11 +35,25 @@ pub enum StrayPolicy {
     Drop,
 }
 
+/// What a new flow gets when no server is eligible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoServerPolicy {
+    /// ICMP port unreachable, as in LVS: clients see "connection refused".
+    #[default]
+    Unreachable,
+    /// TCP a reset, everything else as above.
+    Reset,
+    /// Nothing.
+    Drop,
+}
+
 /// How a service treats its flows, apart from scheduling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Packets that belong to nothing.
     pub stray: StrayPolicy,
+    /// New flows for which there is no server.
+    pub no_server: NoServerPolicy,
     /// A segment of an unknown connection begins one (LVS's `sloppy_tcp`).
     pub sloppy: bool,
     /// UDP: every datagram is scheduled by itself and leaves no entry (LVS's `--ops`).
@@ -70,8 +85,22 @@ pub struct Service {
     /// The stateless consistent hash, for flows that get no entry. Shared by services whose pools
     /// have [`Pool::same_members`].
     pub fallback: Arc<Maglev>,
+    /// Who stands in when nobody of the pool may be picked.
+    pub backup: Option<Box<Backup>>,
     /// How its flows are treated.
     pub rules: Rules,
+}
+
+impl Service {
+    /// Tells the scheduler that an lcore's counts of the server at a place have changed. Backups
+    /// have the places behind the pool's.
+    #[inline(always)]
+    pub fn changed(&self, lcore: u16, place: u32) {
+        self.scheduler.changed(lcore, place);
+        if let Some(backup) = &self.backup {
+            backup.changed(lcore, place, self.pool.servers.len());
+        }
+    }
 }
 
 /// Protocol, address and port to service: exact port first, then any port.
@@ -87,7 +116,7 @@ pub struct ServiceTable {
     own_timeouts: bool,
     /// By index of the service.
     by_id: Box<[Option<Arc<Service>>]>,
-    /// By server slot: its position in the pool of its service, or [`NOWHERE`].
+    /// By server slot: its position in the pool of its service, backups behind, or [`NOWHERE`].
     places: Box<[u32]>,
 }
 
@@ -102,7 +131,7 @@ impl ServiceTable {
         let services: Vec<_> = services.collect();
         let size = (services.len() * 2).next_power_of_two().max(8);
         let ids = services.iter().map(|s| usize::from(s.id) + 1).max().unwrap_or(0);
-        let slots = services.iter().flat_map(|s| &s.pool.servers).map(|s| s.slot as usize + 1);
+        let slots = services.iter().flat_map(|s| members(s)).map(|s| s.slot as usize + 1);
         let mut table = Self {
             secrets: RapidSecretsDebug(RapidSecrets::seed(seed)),
             slots: vec![None; size].into(),
@@ -112,7 +141,7 @@ impl ServiceTable {
             places: vec![NOWHERE; slots.max().unwrap_or(0)].into(),
         };
         for service in services {
-            for (place, server) in (0..).zip(&service.pool.servers) {
+            for (place, server) in (0..).zip(members(&service)) {
                 table.places[server.slot as usize] = place;
             }
             table.by_id[usize::from(service.id)] = Some(Arc::clone(&service));
@@ -158,7 +187,7 @@ impl ServiceTable {
     #[inline(always)]
     pub fn changed(&self, service: ServiceId, slot: u32, lcore: u16) {
         if let Some(Some(service)) = self.by_id.get(usize::from(service)) {
-            service.scheduler.changed(lcore, self.place(slot));
+            service.changed(lcore, self.place(slot));
         }
     }
 
@@ -187,6 +216,12 @@ impl ServiceTable {
         let hash = rapidhash_v3_nano_inline::<true, true>(&bytes, &self.secrets.0);
         hash as usize & (self.slots.len() - 1)
     }
+}
+
+/// The servers of a service, then its backups.
+fn members(service: &Service) -> impl Iterator<Item = &PoolServer> {
+    let backups = service.backup.iter().flat_map(|b| &b.pool.servers);
+    service.pool.servers.iter().chain(backups)
 }
 
 /// Secrets that do not print.

@@ -41,6 +41,8 @@ impl Chaos {
         service(&mut w, L4Proto::Udp, *dice.pick(kinds), 53, &[5, 5]);
         let far = (Addr::v4([10, 1, 0, 1]), 80);
         w.add_server_by(0, far, 2, ForwarderKind::Ipip);
+        w.add_backup(0, (Addr::v4([10, 3, 0, 1]), 80), 1, ForwarderKind::Ipip);
+        w.add_backup(1, (Addr::v4([10, 3, 0, 2]), 53), 1, ForwarderKind::Dr);
         w.publish();
         let proto = |n| if n % 4 == 0 { (53, L4Proto::Udp) } else { (80, L4Proto::Tcp) };
         let client = |n| (Client::nth(n, proto(n).0, proto(n).1), ConnState::None);
@@ -125,9 +127,14 @@ impl Chaos {
             2 | 3 if !server.present => {
                 self.w.add_server(server.service, server.at, weight.max(1));
             }
-            4 if self.w.servers.len() < 12 => {
+            4 if self.w.servers.len() < 14 => {
                 let at = Addr::v4([10, 2, 0, u8::try_from(self.w.servers.len()).unwrap()]);
-                self.w.add_server(server.service, (at, server.at.1), weight);
+                let at = (at, server.at.1);
+                if self.dice.once_in(3) {
+                    self.w.add_backup(server.service, at, weight, ForwarderKind::Dr);
+                } else {
+                    self.w.add_server(server.service, at, weight);
+                }
             }
             5 => self.w.purge(slot),
             6 => self.w.set_eligible(slot, !server.eligible),

@@ -1,7 +1,13 @@
 //! Health, and what it does to effective weights.
 
+use std::collections::BTreeMap;
+
+use config::spec::NoServer;
+use proptest::prelude::*;
+
 use super::*;
-use crate::states::Why;
+use crate::change::ServiceEdit;
+use crate::states::{Acting, Why};
 use crate::views::ServerView;
 
 /// `web` and `api` with the servers .11 and .12, weights 3 and 1.
@@ -119,4 +125,217 @@ fn health_may_be_told_before_lcores_know_the_server() {
     rig.control.set_health(&server(13), Health::Down).unwrap();
     rig.settle();
     assert_eq!(weights(&rig), [1, 1, 0]);
+}
+
+/// `web` with the servers .11 to .14; .13 and .14 are backups.
+fn with_backups() -> Settings {
+    let mut settings = settings();
+    let web = &mut settings.services[0];
+    web.servers = [11, 12, 13, 14].map(|a| ServerSpec::new(IpAddr::from([10, 0, 0, a]))).into();
+    (web.servers[0].weight, web.servers[3].weight) = (3, 2);
+    (web.servers[2].backup, web.servers[3].backup) = (true, true);
+    *web = web.clone().resolved();
+    settings
+}
+
+fn mark(rig: &mut Rig, last: u8, health: Health) {
+    rig.control.set_health(&server(last), health).unwrap();
+}
+
+fn edit_web(rig: &mut Rig, edit: ServiceEdit) {
+    let _ = rig.apply(Change::EditService { service: web().into(), edit });
+    rig.settle();
+}
+
+#[test]
+fn backups_stand_in_below_the_quorum_and_step_back() {
+    let mut rig = rig_of(with_backups());
+    rig.settle();
+    assert_eq!(weights(&rig), [3, 1, 0, 0]);
+    let snapshot = Arc::clone(rig.control.snapshot());
+    mark(&mut rig, 11, Health::Down);
+    assert_eq!(weights(&rig), [0, 1, 0, 0]);
+    mark(&mut rig, 12, Health::Down);
+    assert_eq!(weights(&rig), [0, 0, 1, 2]);
+    let shown = &rig.control.services(None).unwrap()[0];
+    assert_eq!((shown.acting, shown.quorum_lost, shown.fail_open), (Acting::Backups, true, false));
+    mark(&mut rig, 14, Health::Down);
+    assert_eq!(weights(&rig), [0, 0, 1, 0]);
+    mark(&mut rig, 12, Health::Up);
+    assert_eq!(weights(&rig), [0, 1, 0, 0]);
+    assert_eq!(view(&rig, 0, 2).why, Some(Why::Standby));
+    rig.settle();
+    assert!(Arc::ptr_eq(rig.control.snapshot(), &snapshot), "no snapshot was built");
+
+    // A quorum of two: the one that is left is relieved, until the other is back.
+    edit_web(&mut rig, ServiceEdit { quorum: Some(2), ..ServiceEdit::default() });
+    assert_eq!(weights(&rig), [0, 0, 1, 0]);
+    assert_eq!(view(&rig, 0, 1).why, Some(Why::Quorum));
+    mark(&mut rig, 13, Health::Down);
+    assert_eq!(weights(&rig), [0, 1, 0, 0], "without backups what is up goes on");
+    mark(&mut rig, 13, Health::Up);
+    mark(&mut rig, 11, Health::Up);
+    assert_eq!(weights(&rig), [3, 1, 0, 0]);
+    // To take both out for work brings the backups.
+    let drain = |last| Change::DrainServer { server: server(last), deadline: None, then: None };
+    let _ = rig.apply(drain(11));
+    let _ = rig.apply(drain(12));
+    rig.settle();
+    assert_eq!(weights(&rig), [0, 0, 1, 0]);
+}
+
+#[test]
+fn who_is_down_serves_where_nobody_else_can() {
+    let mut settings = with_backups();
+    settings.services[0].no_server = NoServer::FailOpen;
+    let mut rig = rig_of(settings);
+    rig.settle();
+    (11..=14).for_each(|last| mark(&mut rig, last, Health::Down));
+    assert_eq!(weights(&rig), [3, 1, 0, 0]);
+    let shown = &rig.control.services(None).unwrap()[0];
+    assert_eq!((shown.acting, shown.fail_open), (Acting::Servers, true));
+    edit_web(&mut rig, ServiceEdit { no_server: Some(NoServer::Backup), ..ServiceEdit::default() });
+    assert_eq!(weights(&rig), [0, 0, 1, 2]);
+    edit_web(&mut rig, ServiceEdit { no_server: Some(NoServer::Drop), ..ServiceEdit::default() });
+    assert_eq!(weights(&rig), [0, 0, 0, 0]);
+    assert_eq!(rig.control.services(None).unwrap()[0].acting, Acting::Nobody);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Health(u8, Health),
+    Server(u8, ServerEdit),
+    Service(ServiceEdit),
+    Drop(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    use NoServer::{Backup, Drop, FailOpen, Reset, Unreachable};
+    let last = 11..15_u8;
+    let admin = prop::sample::select(vec![Admin::Enabled, Admin::Enabled, Admin::Drain]);
+    let change =
+        (0..3_u32, admin, any::<bool>(), 0..3_u8).prop_map(|(weight, admin, backup, n)| {
+            let none = ServerEdit::default();
+            match n {
+                0 => ServerEdit { weight: Some(weight), ..none },
+                1 => ServerEdit { admin: Some(admin), ..none },
+                _ => ServerEdit { backup: Some(backup), ..none },
+            }
+        });
+    let policy = prop::sample::select(vec![Unreachable, Reset, Drop, FailOpen, Backup]);
+    let quorum = (1..4_u32).prop_flat_map(|q| (Just(q), 0..q));
+    let service = (quorum, policy).prop_map(|((quorum, hysteresis), policy)| ServiceEdit {
+        quorum: Some(quorum),
+        hysteresis: Some(hysteresis),
+        no_server: Some(policy),
+        ..ServiceEdit::default()
+    });
+    let health = prop::sample::select(Health::ALL.to_vec());
+    prop_oneof![
+        6 => (last.clone(), health).prop_map(|(l, h)| Step::Health(l, h)),
+        3 => (last.clone(), change).prop_map(|(l, e)| Step::Server(l, e)),
+        2 => service.prop_map(Step::Service),
+        1 => last.prop_map(Step::Drop),
+    ]
+}
+
+/// A server of the model.
+#[derive(Clone)]
+struct Known {
+    weight: u32,
+    enabled: bool,
+    backup: bool,
+    health: Health,
+}
+
+/// The first group with anybody in it takes everything.
+fn who_takes(spec: &ServiceSpec, lost: &mut bool, servers: &BTreeMap<u8, Known>) -> Vec<u8> {
+    let group = |backup: bool, down_too: bool| -> Vec<u8> {
+        let may = |s: &Known| s.backup == backup && s.enabled && s.weight > 0;
+        let may = |s: &Known| may(s) && (down_too || s.health != Health::Down);
+        servers.iter().filter(|(_, s)| may(s)).map(|(last, _)| *last).collect()
+    };
+    let (up, all) = (group(false, false).len(), group(false, true).len());
+    let (quorum, hysteresis) = (spec.quorum as usize, spec.hysteresis as usize);
+    if up + hysteresis < quorum {
+        *lost = true;
+    } else if up >= quorum + hysteresis || (up >= quorum && up == all) {
+        *lost = false;
+    }
+    let open = spec.no_server == NoServer::FailOpen;
+    let groups = [
+        (*lost, group(true, false)),
+        (true, group(false, false)),
+        (open, group(false, true)),
+        (open || spec.no_server == NoServer::Backup, group(true, true)),
+    ];
+    let first = groups.into_iter().find(|(asked, group)| *asked && !group.is_empty());
+    first.map(|(_, group)| group).unwrap_or_default()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever happens, each server's effective weight is what a plain reading of the rules says,
+    /// on every lcore: after health in that moment, after a change with its snapshot.
+    #[test]
+    fn weights_are_what_a_plain_model_says(steps in prop::collection::vec(step(), 1..60)) {
+        let mut rig = rig_of(with_backups());
+        rig.settle();
+        let mut spec = with_backups().services[0].clone();
+        let known = |s: &ServerSpec| {
+            let IpAddr::V4(v4) = s.address else { panic!("IPv4") };
+            let health = Health::Unknown;
+            (v4.octets()[3], Known { weight: s.weight, enabled: true, backup: s.backup, health })
+        };
+        let mut servers: BTreeMap<u8, Known> = spec.servers.iter().map(known).collect();
+        let mut lost = false;
+        for step in steps {
+            match step.clone() {
+                Step::Health(last, health) => {
+                    mark(&mut rig, last, health);
+                    servers.get_mut(&last).unwrap().health = health;
+                }
+                Step::Server(last, edited) => {
+                    let known = servers.get_mut(&last).unwrap();
+                    known.weight = edited.weight.unwrap_or(known.weight);
+                    known.enabled = edited.admin.map_or(known.enabled, |a| a == Admin::Enabled);
+                    known.backup = edited.backup.unwrap_or(known.backup);
+                    let _ = rig.apply(edit(last, edited));
+                    rig.step(1, &[0, 1]);
+                }
+                Step::Service(edit) => {
+                    spec.quorum = edit.quorum.unwrap();
+                    spec.hysteresis = edit.hysteresis.unwrap();
+                    spec.no_server = edit.no_server.unwrap();
+                    let _ = rig.apply(Change::EditService { service: web().into(), edit });
+                    rig.step(1, &[0, 1]);
+                }
+                Step::Drop(last) => {
+                    // Removed and added again, it is a new one.
+                    let (service, server) = (web().into(), server(last));
+                    let _ = rig.apply(Change::DelServer { service, server, then: None });
+                    rig.step(1, &[0, 1]);
+                    let known = servers.remove(&last).unwrap();
+                    who_takes(&spec, &mut lost, &servers);
+                    let mut back = ServerSpec::new(IpAddr::from([10, 0, 0, last]));
+                    (back.weight, back.backup) = (known.weight, known.backup);
+                    let _ = rig.apply(Change::AddServer { service: web().into(), server: back });
+                    rig.step(1, &[0, 1]);
+                    servers.insert(last, Known { enabled: true, health: Health::Unknown, ..known });
+                }
+            }
+            let taking = who_takes(&spec, &mut lost, &servers);
+            let live = weights(&rig);
+            for member in &rig.control.store.service(&web().into()).unwrap().members {
+                let (last, known) = known(&member.spec);
+                let wanted = if taking.contains(&last) { known.weight } else { 0 };
+                prop_assert_eq!(live[member.slot as usize], wanted, "{} after {:?}", last, step);
+            }
+            let shown = &rig.control.services(None).unwrap()[0];
+            prop_assert_eq!(shown.quorum_lost, lost);
+            for s in &shown.servers {
+                prop_assert_eq!(s.why.is_none(), s.effective_weight > 0, "{:?}", s);
+            }
+        }
+    }
 }

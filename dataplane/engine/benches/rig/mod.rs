@@ -202,6 +202,7 @@ pub(crate) fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         key: ServiceKey { proto: L4Proto::Tcp, addr: VIP, port: 80 },
         scheduler: Scheduler::build(SchedulerKind::Wlc, &pool, SchedFlags::default()),
         fallback: Arc::new(Maglev::fallback(&pool, None)),
+        backup: None,
         rules: Rules { stray: StrayPolicy::Drop, ..Rules::default() },
         pool,
     };

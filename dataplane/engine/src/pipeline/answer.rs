@@ -11,7 +11,7 @@ use crate::queue::TxQueue;
 use crate::reply;
 use crate::reply::arp::ArpOp;
 use crate::reply::icmp_error::IcmpError;
-use crate::service::ServiceKey;
+use crate::service::{NoServerPolicy, Service, ServiceKey};
 use crate::snapshot::{LocalKind, Snapshot};
 use crate::ticks::Ticks;
 use crate::verdict::{DropReason, Verdict};
@@ -129,9 +129,9 @@ pub(super) fn reset<T: TxQueue>(
     replied(reply::reset::answer(burst.frame(i), &at))
 }
 
-/// "Nobody here": what LVS's clients see when a service has no server (connection refused).
+/// "Nobody here": clients see "connection refused".
 #[cold]
-pub(super) fn unreachable<T: TxQueue>(
+fn unreachable<T: TxQueue>(
     burst: &mut Burst<T::F>,
     lcore: &mut Lcore<T>,
     i: u8,
@@ -143,6 +143,23 @@ pub(super) fn unreachable<T: TxQueue>(
     }
     let source = at.key.dst(at.family);
     replied(reply::icmp_error::answer(burst.frame(i), &at, IcmpError::PortUnreachable, source))
+}
+
+/// A new flow of a service that has no server for it.
+#[cold]
+pub(super) fn no_server<T: TxQueue>(
+    burst: &mut Burst<T::F>,
+    lcore: &mut Lcore<T>,
+    service: &Service,
+    i: u8,
+    now: Ticks,
+) -> Verdict {
+    lcore.board.services[usize::from(service.id)].no_server.add(1);
+    match (service.rules.no_server, burst.at[usize::from(i)].kind) {
+        (NoServerPolicy::Drop, _) => Verdict::Drop(DropReason::NoServer),
+        (NoServerPolicy::Reset, Kind::Tcp) => reset(burst, lcore, i, DropReason::NoServer, now),
+        _ => unreachable(burst, lcore, i, now),
+    }
 }
 
 #[cold]

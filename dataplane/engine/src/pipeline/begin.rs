@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::answer::{no_service, reset, time_exceeded, unreachable};
+use super::answer::{no_server, no_service, reset, time_exceeded};
 use super::{ACK, FIN, RST, SYN, Ways, route, track};
 use crate::burst::{Burst, Lane};
 use crate::conn::entry::Conn;
@@ -104,7 +104,7 @@ fn begin<T: TxQueue>(
     }
     let stateless = may_be_stateless(lcore, snap, service, at, burst.bucket[n], now);
     let slot = if stateless { hashed(lcore, service, at) } else { picked(lcore, service, at, now) };
-    let Some(slot) = slot else { return Err(nobody(burst, lcore, service, i, now)) };
+    let Some(slot) = slot else { return Err(no_server(burst, lcore, service, i, now)) };
     if at.kind == Kind::Udp && service.rules.one_packet {
         lcore.board.servers[slot as usize].conns.add(1);
         return Ok(slot);
@@ -114,7 +114,7 @@ fn begin<T: TxQueue>(
     } else {
         match admitted(lcore, snap, service, at, slot, stateless, now) {
             Some(slot) if insert(lcore, snap, service, at, hash, slot, now) => return Ok(slot),
-            None if !stateless => return Err(nobody(burst, lcore, service, i, now)),
+            None if !stateless => return Err(no_server(burst, lcore, service, i, now)),
             _ => {}
         }
     }
@@ -152,8 +152,26 @@ fn picked<T: TxQueue>(
     let arrival = Arrival { key: &at.key, family: at.family, who: lcore.who, now };
     let load = LoadView::new(&lcore.live, &lcore.board);
     let cursor = &mut lcore.cursors[usize::from(service.id)];
-    let pick = service.scheduler.pick(&service.pool, arrival, cursor, load)?;
-    Some(service.pool.servers[pick].slot)
+    match service.scheduler.pick(&service.pool, arrival, cursor, load) {
+        Some(pick) => Some(service.pool.servers[pick].slot),
+        None => picked_backup(lcore, service, at, now),
+    }
+}
+
+/// The backup that takes a new connection when the service's scheduler has nobody.
+#[cold]
+#[inline(never)]
+fn picked_backup<T: TxQueue>(
+    lcore: &mut Lcore<T>,
+    service: &Service,
+    at: &Parsed,
+    now: Ticks,
+) -> Option<u32> {
+    let backup = service.backup.as_ref()?;
+    let arrival = Arrival { key: &at.key, family: at.family, who: lcore.who, now };
+    let load = LoadView::new(&lcore.live, &lcore.board);
+    let behind = lcore.cursors.len() / 2;
+    backup.pick(arrival, &mut lcore.cursors[behind + usize::from(service.id)], load)
 }
 
 /// Takes a place for a new connection if the server has thresholds; gives the server, or another
@@ -206,24 +224,13 @@ fn entered<T: TxQueue>(
     None
 }
 
-/// There is no server for a new connection.
-#[cold]
-fn nobody<T: TxQueue>(
-    burst: &mut Burst<T::F>,
-    lcore: &mut Lcore<T>,
-    service: &Service,
-    i: u8,
-    now: Ticks,
-) -> Verdict {
-    lcore.board.services[usize::from(service.id)].no_server.add(1);
-    unreachable(burst, lcore, i, now)
-}
-
 /// The server slot that the service's consistent hash names: for flows that have no entry.
 fn hashed<T: TxQueue>(lcore: &Lcore<T>, service: &Service, at: &Parsed) -> Option<u32> {
     let load = LoadView::stateless(&lcore.live, &lcore.board);
-    let pick = service.fallback.pick_stateless(&service.pool, &at.key, at.family, load)?;
-    Some(service.pool.servers[pick].slot)
+    match service.fallback.pick_stateless(&service.pool, &at.key, at.family, load) {
+        Some(pick) => Some(service.pool.servers[pick].slot),
+        None => service.backup.as_ref()?.pick_stateless(&at.key, at.family, load),
+    }
 }
 
 /// One more packet is forwarded without an entry.
@@ -265,7 +272,7 @@ fn insert<T: TxQueue>(
     let (active, inactive) = shares(state, 1);
     counters.change(generation, generation, active, inactive);
     counters.conns.add(1);
-    service.scheduler.changed(lcore.who.lcore, snap.services.place(slot));
+    service.changed(lcore.who.lcore, snap.services.place(slot));
     lcore.board.stats.created.add(1);
     true
 }

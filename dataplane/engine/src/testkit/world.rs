@@ -5,6 +5,8 @@
 //! thread's millisecond, [`World::publish`] hands a new snapshot out. One port, `port 0`; a server's
 //! slot is also its next hop, and [`server_mac`] its hardware address.
 
+mod backups;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -79,6 +81,7 @@ pub struct KnownService {
     /// How its flows are treated; seen by lcores with the next [`World::publish`].
     pub rules: Rules,
     pool: Pool,
+    backups: Pool,
     fallback: Arc<Maglev>,
     fallback_of: Pool,
 }
@@ -307,7 +310,17 @@ impl World {
         let (fallback, fallback_of) =
             (Arc::new(Maglev::fallback(&pool, flags.mh_key)), pool.clone());
         let rules = Rules { stray, ..Rules::default() };
-        self.services.push(KnownService { key, kind, flags, rules, pool, fallback, fallback_of });
+        let backups = Pool::default();
+        self.services.push(KnownService {
+            key,
+            kind,
+            flags,
+            rules,
+            pool,
+            backups,
+            fallback,
+            fallback_of,
+        });
         u16::try_from(self.services.len() - 1).expect("few services")
     }
 
@@ -324,6 +337,19 @@ impl World {
         weight: u32,
         forwarder: ForwarderKind,
     ) -> u32 {
+        let member = self.member(service, at, weight, forwarder);
+        self.services[usize::from(service)].pool.add(member);
+        member.slot
+    }
+
+    /// A server that is present from now on, as a pool has it.
+    fn member(
+        &mut self,
+        service: u16,
+        at: (Addr, u16),
+        weight: u32,
+        forwarder: ForwarderKind,
+    ) -> PoolServer {
         let known = self.servers.iter().position(|s| (s.service, s.at) == (service, at));
         let index = known.unwrap_or_else(|| {
             self.servers.push(KnownServer {
@@ -341,22 +367,21 @@ impl World {
         });
         let slot = u32::try_from(index).expect("few servers");
         self.seq += 1;
-        let member = PoolServer::new(slot, self.seq, weight, at.0, at.1);
-        self.services[usize::from(service)].pool.add(member);
         if known.is_none() {
             self.hops.set(HopId(slot), 0, Some(server_mac(slot)));
         }
         let server = &mut self.servers[index];
         (server.weight, server.present, server.eligible) = (weight, true, true);
         self.weigh(slot);
-        slot
+        PoolServer::new(slot, self.seq, weight, at.0, at.1)
     }
 
     /// Gives a server another weight.
     pub fn edit(&mut self, slot: u32, weight: u32) {
         let server = &mut self.servers[slot as usize];
         server.weight = weight;
-        self.services[usize::from(server.service)].pool.set_weight(slot, weight);
+        let service = &mut self.services[usize::from(server.service)];
+        let _ = service.pool.set_weight(slot, weight) || service.backups.set_weight(slot, weight);
         self.weigh(slot);
     }
 
@@ -370,7 +395,8 @@ impl World {
     pub fn remove(&mut self, slot: u32) {
         let server = &mut self.servers[slot as usize];
         server.present = false;
-        self.services[usize::from(server.service)].pool.remove(slot);
+        let service = &mut self.services[usize::from(server.service)];
+        let _ = service.pool.remove(slot) || service.backups.remove(slot);
         self.weigh(slot);
     }
 
@@ -406,6 +432,7 @@ impl World {
         // LVS takes new flags at once, but starts over for another scheduler only.
         if kind != service.kind {
             service.pool.start_over();
+            service.backups.start_over();
         }
         (service.kind, service.flags) = (kind, flags);
     }
@@ -483,6 +510,7 @@ impl KnownService {
                 |last| last.scheduler.rebuild(self.kind, &self.pool, flags),
             ),
             fallback: Arc::clone(&self.fallback),
+            backup: self.compile_backups(flags, last),
             rules: self.rules,
             pool: self.pool.clone(),
         }

@@ -17,7 +17,9 @@ use engine::owner::Peers;
 use engine::sched::maglev::Maglev;
 use engine::sched::{SchedFlags, Scheduler, SchedulerKind, Who};
 use engine::server::ServerLine;
-use engine::service::{Pool, PoolServer, Rules, Service, ServiceKey, ServiceTable, StrayPolicy};
+use engine::service::{
+    NoServerPolicy, Pool, PoolServer, Rules, Service, ServiceKey, ServiceTable, StrayPolicy,
+};
 use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
 use engine::stats::LcoreBoard;
 use engine::testkit::{HeapPool, MemQueue, craft, table_memory};
@@ -55,6 +57,9 @@ pub(crate) struct ServicePlan {
     scheduler: String,
     #[serde(default)]
     silent: bool,
+    /// What new flows get when no server is eligible.
+    #[serde(default)]
+    no_server: NoServer,
     pub server: Vec<ServerPlan>,
 }
 
@@ -103,6 +108,26 @@ impl ServerPlan {
 
     const fn mtu() -> u16 {
         1500
+    }
+}
+
+/// As [`NoServerPolicy`].
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum NoServer {
+    #[default]
+    Unreachable,
+    Reset,
+    Drop,
+}
+
+impl From<NoServer> for NoServerPolicy {
+    fn from(policy: NoServer) -> Self {
+        match policy {
+            NoServer::Unreachable => Self::Unreachable,
+            NoServer::Reset => Self::Reset,
+            NoServer::Drop => Self::Drop,
+        }
     }
 }
 
@@ -238,8 +263,10 @@ fn compile(plan: &ServicePlan, id: u16, pool: Pool) -> Service {
         key: ServiceKey { proto, addr: Addr::from(*plan.vip.ip()), port: plan.vip.port() },
         scheduler: Scheduler::build(kind, &pool, SchedFlags::default()),
         fallback: Arc::new(Maglev::fallback(&pool, None)),
+        backup: None,
         rules: Rules {
             stray: if plan.silent { StrayPolicy::Drop } else { StrayPolicy::Reset },
+            no_server: plan.no_server.into(),
             ..Rules::default()
         },
         pool,

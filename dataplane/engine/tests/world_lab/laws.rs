@@ -135,8 +135,9 @@ pub(crate) fn hashed(w: &World, lcore: usize, key: &FlowKey) -> Option<u32> {
     let port = key.ports(Family::V4).1;
     let service = w.snapshot.service(engine::service::ServiceKey { proto, addr, port })?;
     let load = LoadView::new(&w.sites[lcore].live, &w.sites[lcore].board);
-    let pick = service.fallback.pick_stateless(&service.pool, key, Family::V4, load)?;
-    Some(service.pool.servers[pick].slot)
+    let pick = service.fallback.pick_stateless(&service.pool, key, Family::V4, load);
+    let backup = || service.backup.as_ref()?.pick_stateless(key, Family::V4, load);
+    pick.map(|at| service.pool.servers[at].slot).or_else(backup)
 }
 
 fn owner(w: &World, key: &FlowKey) -> usize {

@@ -88,6 +88,7 @@ pub(crate) fn snapshot(setting: Setting) -> Snapshot {
         scheduler: Scheduler::build(SchedulerKind::Wlc, &pool, SchedFlags::default()),
         fallback: Arc::clone(&fallback),
         pool: pool.clone(),
+        backup: None,
         rules: Rules::default(),
     };
     let line = |slot: u16| ServerLine {
