@@ -113,6 +113,9 @@ fn director(r: &Reader<'_>) -> Director {
         connections: r
             .read("connections", read::scaled(text::count, 1_000..=1_000_000_000))
             .unwrap_or(d.connections),
+        templates: r
+            .read("templates", read::scaled(text::count, 1_000..=100_000_000))
+            .unwrap_or(d.templates),
         timeouts: timeouts(r, d.timeouts),
         socket: r.read("socket", read::filled).map_or(d.socket, PathBuf::from),
         max_servers: r.read("max-servers", read::number(1..=1_000_000)).unwrap_or(d.max_servers),

@@ -33,6 +33,9 @@ fn director(out: &mut String, d: &Director) {
     key(out, "name", quoted(&d.name));
     key(out, "lcores", list(&d.lcores));
     key(out, "connections", quoted(show_count(d.connections)));
+    if d.templates != defaults.templates {
+        key(out, "templates", quoted(show_count(d.templates)));
+    }
     let t = d.timeouts;
     let timeouts = format!("{{ tcp = {}, tcpfin = {}, udp = {} }}", t.tcp, t.tcpfin, t.udp);
     key(out, "timeouts", timeouts);

@@ -36,6 +36,8 @@ pub struct Director {
     pub lcores: Vec<u16>,
     /// Connections of the whole director.
     pub connections: u64,
+    /// Clients of persistent services whose server is remembered at a time.
+    pub templates: u64,
     /// Idle times.
     pub timeouts: Timeouts,
     /// The control socket.
@@ -69,6 +71,7 @@ impl Default for Director {
             name: "sluice".to_owned(),
             lcores: Vec::new(),
             connections: 1_000_000,
+            templates: 64_000,
             timeouts: Timeouts::default(),
             socket: DEFAULT_SOCKET.into(),
             max_servers: 16_384,

@@ -26,6 +26,7 @@ use engine::mailbox::{ArpHeard, ArpOrder, ControlEnd, Event, Order};
 use engine::neigh::HopTable;
 use engine::snapshot::{PortFacts, Snapshot};
 use engine::stats::LcoreBoard;
+use engine::templates::Templates;
 
 use crate::change::{Applied, Change, Refusal, RefusalCode};
 use crate::collect::Collector;
@@ -80,6 +81,8 @@ pub struct Setup {
     pub lcores: Vec<LcoreLink>,
     /// Next hops, shared with all lcores: [`hop_capacity`] of them.
     pub hops: Arc<HopTable>,
+    /// The servers of persistent services' clients, shared with all lcores.
+    pub templates: Arc<Templates>,
     /// The ports as they came up, in the order of the config.
     pub ports: Vec<PortFacts>,
     /// What the device of a port counts now.

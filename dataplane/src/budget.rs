@@ -11,6 +11,7 @@ use engine::live::LiveSlot;
 use engine::sched::maglev::DEFAULT_SIZE;
 use engine::server::ServerLine;
 use engine::stats::ServerCounters;
+use engine::templates::Templates;
 use engine::thresholds::Occupancies;
 
 /// Next hops that may exist at a time.
@@ -40,10 +41,13 @@ pub(crate) fn lines(settings: &Settings, pool: PoolSize) -> Result<Vec<(String, 
     let servers = u64::from(settings.director.max_servers);
     let services = u64::from(settings.director.max_services);
     let table = ConnTable::bytes(per_lcore(settings)?) as u64;
+    let templates = usize::try_from(settings.director.templates)?;
+    let templates = Templates::bytes(templates) as u64;
     let slot = size_of::<ServerCounters>() + size_of::<LiveSlot>();
     let line = size_of::<ServerLine>() as u64 * 2;
     Ok(vec![
         (format!("connection tables ({})", many(lcores, "lcore")), table * lcores),
+        ("persistence templates".to_owned(), templates),
         ("packet buffers".to_owned(), pool.bytes()),
         ("server counters".to_owned(), servers * lcores * slot as u64),
         ("counts of limited servers".to_owned(), Occupancies::bytes(servers)),
@@ -88,7 +92,7 @@ pub(crate) fn check(lines: &[(String, u64)]) -> Result<()> {
             lines.iter().map(|(what, bytes)| format!("  {:>8}  {what}", show(*bytes))).collect();
         bail!(
             "the director needs {} and {} are free:\n{}\nset a smaller director.connections, \
-             director.max-servers or director.max-services",
+             director.templates, director.max-servers or director.max-services",
             show(need),
             show(have),
             list.join("\n")

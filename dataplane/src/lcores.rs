@@ -19,6 +19,7 @@ use engine::queue::RxQueue;
 use engine::sched::Who;
 use engine::snapshot::Snapshot;
 use engine::stats::LcoreBoard;
+use engine::templates::Templates;
 use engine::thresholds::Occupancies;
 use engine::worker::Worker;
 use tracing::info;
@@ -38,6 +39,7 @@ pub(crate) struct Seed {
     board: Arc<LcoreBoard>,
     live: Arc<LiveView>,
     hops: Arc<HopTable>,
+    templates: Arc<Templates>,
     peers: Peers<dpdk::Mbuf>,
     mail: LcoreEnd,
     inlets: Vec<Option<RxHandle>>,
@@ -75,7 +77,7 @@ impl RxQueue for Inlet {
 pub(crate) fn seeds(
     settings: &Settings,
     booted: &mut Booted,
-    hops: &Arc<HopTable>,
+    (hops, templates): (&Arc<HopTable>, &Arc<Templates>),
 ) -> Result<(Vec<Seed>, Vec<LcoreLink>)> {
     let lcores = boot::lcores(settings);
     let hasher = FlowHasher::new(boot::random_u64()?);
@@ -105,6 +107,7 @@ pub(crate) fn seeds(
             board,
             live,
             hops: Arc::clone(hops),
+            templates: Arc::clone(templates),
             peers,
             mail,
             inlets,
@@ -183,6 +186,7 @@ fn run(seed: Seed, first: Arc<Snapshot>, clock: Clock, stop: &AtomicBool) {
         board: seed.board,
         live: seed.live,
         hops: seed.hops,
+        templates: seed.templates,
         peers: seed.peers,
         outlets,
     };

@@ -25,6 +25,7 @@ use controlplane::views::PortCounters;
 use dpdk::{Clock, Port};
 use engine::neigh::HopTable;
 use engine::snapshot::PortFacts;
+use engine::templates::Templates;
 use tracing::{error, info};
 
 /// The config or the command line is wrong.
@@ -89,13 +90,16 @@ fn run(settings: Settings, args: &Args) -> Result<()> {
     // Not before: EAL notes which cores there are, for the message about one that is not there.
     keep_off(&settings.director.lcores);
     let hops = Arc::new(HopTable::new(budget::max_hops(&settings)));
-    let (seeds, links) = lcores::seeds(&settings, &mut booted, &hops)?;
+    let capacity = usize::try_from(settings.director.templates).context("director.templates")?;
+    let templates = Arc::new(Templates::new(capacity, boot::random_u64()?));
+    let (seeds, links) = lcores::seeds(&settings, &mut booted, (&hops, &templates))?;
     let boards: Vec<_> = links.iter().map(|l| Arc::clone(&l.board)).collect();
     let clock = Clock::new(&booted.eal);
     let control = Control::new(Setup {
         file: args.config.clone(),
         lcores: links,
         hops,
+        templates,
         ports: port_facts(&settings, &booted),
         port_counters: port_counters(&booted),
         clock: Box::new(move || clock.now().0),

@@ -113,6 +113,7 @@ fn rig_of(settings: Settings) -> Rig {
         file: "sluice.toml".into(),
         lcores: links,
         hops,
+        templates: Arc::new(Templates::new(1_000, 1)),
         ports: vec![PortFacts { mac: OUR_MAC, mtu: 1500 }],
         port_counters: Box::new(counters),
         clock: Box::new(|| 0),

@@ -24,6 +24,7 @@ use engine::mailbox::{ConnRow, Event, LcoreEnd, Order, Query, mailbox};
 use engine::neigh::HopTable;
 use engine::snapshot::{PortFacts, Snapshot};
 use engine::stats::LcoreBoard;
+use engine::templates::Templates;
 use serde_json::{Value, json};
 
 /// What every director here starts with.
@@ -145,6 +146,7 @@ fn control(state: PathBuf) -> (Control, Vec<(LcoreEnd, Arc<LcoreBoard>)>) {
         file: "/etc/sluice/sluice.toml".into(),
         lcores: links,
         hops: Arc::new(HopTable::new(controlplane::control::hop_capacity(&settings))),
+        templates: Arc::new(Templates::new(1_000, 1)),
         ports: vec![PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), mtu: 1500 }],
         port_counters: Box::new(|_| PortCounters { link_up: true, ..PortCounters::default() }),
         clock: Box::new(move || u64::try_from(start.elapsed().as_millis()).unwrap()),

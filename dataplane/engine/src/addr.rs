@@ -23,6 +23,17 @@ impl Addr {
         self.0[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
     }
 
+    /// The address with all but its first `bits` of 128 set to 0. An IPv4 address begins at bit 96.
+    #[must_use]
+    pub const fn masked(self, bits: u8) -> Self {
+        let Some(zeros) = 128_u32.checked_sub(bits as u32) else { return self };
+        let kept = match u128::MAX.checked_shl(zeros) {
+            Some(mask) => mask,
+            None => 0,
+        };
+        Self((u128::from_be_bytes(self.0) & kept).to_be_bytes())
+    }
+
     /// The last four bytes: the whole of an IPv4 address.
     #[must_use]
     pub const fn low4(self) -> [u8; 4] {

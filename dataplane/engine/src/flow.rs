@@ -98,6 +98,12 @@ impl FlowKey {
         }
     }
 
+    /// The same flow as from another client, and from no port.
+    #[must_use]
+    pub fn from_client(&self, client: Addr, family: Family) -> Self {
+        Self::new(client, 0, self.dst(family), self.ports(family).1, self.proto(family)).0
+    }
+
     /// The client's address.
     #[must_use]
     pub fn src(&self, family: Family) -> Addr {

@@ -20,6 +20,7 @@ use crate::sched::{Cursor, Who};
 use crate::server::Orphans;
 use crate::snapshot::Snapshot;
 use crate::stats::LcoreBoard;
+use crate::templates::{Place, Templates};
 use crate::thresholds::Thresholds;
 use crate::ticks::{TickSpan, Ticks};
 
@@ -40,6 +41,8 @@ pub struct LcoreParts<T: TxQueue> {
     pub live: Arc<LiveView>,
     /// Next hops.
     pub hops: Arc<HopTable>,
+    /// The servers of persistent services' clients: the same on all lcores.
+    pub templates: Arc<Templates>,
     /// Its rings to the other lcores.
     pub peers: Peers<T::F>,
     /// By port: its way out.
@@ -54,6 +57,7 @@ pub struct Lcore<T: TxQueue> {
     pub(crate) board: Arc<LcoreBoard>,
     pub(crate) live: Arc<LiveView>,
     pub(crate) hops: Arc<HopTable>,
+    pub(crate) templates: Arc<Templates>,
     pub(crate) peers: Peers<T::F>,
     pub(crate) outlets: Vec<Outlet<T>>,
     pub(crate) parking: Parking<T::F>,
@@ -88,6 +92,7 @@ impl<T: TxQueue> Lcore<T> {
             board: parts.board,
             live: parts.live,
             hops: parts.hops,
+            templates: parts.templates,
             peers: parts.peers,
             outlets: parts.outlets,
             limits: Limits::default(),
@@ -128,8 +133,8 @@ impl<T: TxQueue> Lcore<T> {
         }
         let timeouts = snap.timeouts_of(self.table.get(id).service);
         if new.timeout(timeouts) < old.timeout(timeouts) {
-            let due = due(self.table.get(id), snap, now);
-            self.table.rearm(id, due);
+            let visit = visit(self.table.get(id), snap, &self.templates, now);
+            self.table.rearm(id, visit);
         }
     }
 
@@ -179,11 +184,12 @@ impl<T: TxQueue> Lcore<T> {
     /// Visits up to `budget` connections whose time may have come. Returns how many.
     pub(crate) fn expire(&mut self, snap: &Snapshot, now: Ticks, budget: usize) -> usize {
         let (board, live, hasher, who) = (&self.board, &self.live, &self.hasher, self.who);
+        let templates = &self.templates;
         let mut ended = 0;
         let visited = self.table.expire(now, budget, |conn| {
             let due = due(conn, snap, now);
             if due > now && !forgotten(conn, snap) {
-                return Fate::Until(due);
+                return Fate::Until(kept(conn, snap, templates, now, due));
             }
             ended += 1;
             uncount(board, live, snap, who, conn);
@@ -209,6 +215,20 @@ pub(crate) fn due(conn: &Conn, snap: &Snapshot, now: Ticks) -> Ticks {
     let last_seen = now.0.saturating_sub(u64::from(idle));
     Ticks(last_seen)
         + TickSpan::from_secs(conn.state().timeout(snap.timeouts_of(conn.service)).into())
+}
+
+/// When a connection is to be visited: when it ends if nothing more comes, or before its client's
+/// template ends, so that this lives on with it.
+pub(crate) fn visit(conn: &Conn, snap: &Snapshot, templates: &Templates, now: Ticks) -> Ticks {
+    kept(conn, snap, templates, now, due(conn, snap, now))
+}
+
+/// The same for a connection that ends at `due`.
+#[inline(always)]
+fn kept(conn: &Conn, snap: &Snapshot, templates: &Templates, now: Ticks, due: Ticks) -> Ticks {
+    let Some(persistence) = snap.services.persistence(conn.service) else { return due };
+    let holder = persistence.holder(conn.service, conn.key.src(conn.family()));
+    templates.keep(&holder, Place { slot: conn.server, generation: conn.generation }, now, due)
 }
 
 /// By how much ActiveConn and InActConn change when a connection enters (+1) or leaves (−1) a state.

@@ -40,6 +40,7 @@ pub mod snapshot;
 pub mod stats;
 mod sweep;
 mod sync;
+pub mod templates;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod thresholds;

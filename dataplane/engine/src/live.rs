@@ -23,8 +23,12 @@ pub struct LiveSlot {
     /// 0 = must not be picked (drained, down, or the configured weight is 0). With
     /// [`LiveView::LOOK_FURTHER`] that is not all.
     weight: AtomicU32,
+    /// With [`KEEPS`] or without.
     generation: AtomicU32,
 }
+
+/// Above all generations: clients that the server has a template for still go to it.
+const KEEPS: u32 = 1 << 16;
 
 /// Director-wide loads for one lcore, by server slot. Written by the control thread only.
 #[derive(Debug)]
@@ -72,12 +76,28 @@ impl LiveView {
     /// pick the server. Control thread only.
     pub fn set_weight(&self, slot: u32, weight: u32, generation: u16) {
         let s = &self.slots[slot as usize];
-        let old = (own!(s.weight), own!(s.generation));
-        if old != (weight, u32::from(generation)) {
-            s.generation.store(u32::from(generation), Ordering::Relaxed);
+        let (old_weight, old) = (own!(s.weight), own!(s.generation));
+        let generation = u32::from(generation) | old & KEEPS;
+        if (old_weight, old) != (weight, generation) {
+            s.generation.store(generation, Ordering::Relaxed);
             s.weight.store(weight, Ordering::Relaxed);
             self.publish();
         }
+    }
+
+    /// Says whether a server of weight 0 still serves clients with a template for it. Control thread
+    /// only.
+    pub fn set_keeps(&self, slot: u32, keeps: bool) {
+        let s = &self.slots[slot as usize];
+        let others = own!(s.generation) & !KEEPS;
+        s.generation.store(others | if keeps { KEEPS } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Whether clients with a template for the server go to it.
+    #[must_use]
+    pub fn serves_known(&self, slot: u32) -> bool {
+        self.weight(slot) > 0
+            || self.slots[slot as usize].generation.load(Ordering::Relaxed) & KEEPS != 0
     }
 
     /// Moves the version: what was set before is used by picks from now on. Control thread only.

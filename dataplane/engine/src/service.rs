@@ -10,6 +10,8 @@ pub use crate::pool::{Pool, PoolChange, PoolServer, gcd};
 use crate::sched::Scheduler;
 use crate::sched::maglev::Maglev;
 use crate::snapshot::Timeouts;
+use crate::templates::Holder;
+use crate::ticks::TickSpan;
 
 /// Index of a service: stable for its life, the place of its cursors and counters.
 pub type ServiceId = u16;
@@ -60,6 +62,25 @@ pub struct Rules {
     pub one_packet: bool,
     /// Its own idle times; the director's if `None`.
     pub timeouts: Option<Timeouts>,
+    /// New connections of one client go to one server.
+    pub persistence: Option<Persistence>,
+}
+
+/// Client persistence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Persistence {
+    /// How long a client's server is remembered after its last new connection.
+    pub life: TickSpan,
+    /// First bits of a client's address that count, of 128 (see [`Addr::masked`]).
+    pub bits: u8,
+}
+
+impl Persistence {
+    /// Whose template a client's is.
+    #[must_use]
+    pub const fn holder(&self, service: ServiceId, client: Addr) -> Holder {
+        Holder { service, client: client.masked(self.bits) }
+    }
 }
 
 impl Rules {
@@ -114,6 +135,8 @@ pub struct ServiceTable {
     any_port: bool,
     /// Whether a service has idle times of its own.
     own_timeouts: bool,
+    /// Whether a service is persistent.
+    persistent: bool,
     /// By index of the service.
     by_id: Box<[Option<Arc<Service>>]>,
     /// By server slot: its position in the pool of its service, backups behind, or [`NOWHERE`].
@@ -137,6 +160,7 @@ impl ServiceTable {
             slots: vec![None; size].into(),
             any_port: false,
             own_timeouts: false,
+            persistent: false,
             by_id: vec![None; ids].into(),
             places: vec![NOWHERE; slots.max().unwrap_or(0)].into(),
         };
@@ -147,6 +171,7 @@ impl ServiceTable {
             table.by_id[usize::from(service.id)] = Some(Arc::clone(&service));
             table.any_port |= service.key.port == 0;
             table.own_timeouts |= service.rules.timeouts.is_some();
+            table.persistent |= service.rules.persistence.is_some();
             let mut at = table.start(&service.key);
             while table.slots[at].is_some() {
                 at = (at + 1) & (size - 1);
@@ -164,6 +189,16 @@ impl ServiceTable {
             return None;
         }
         self.by_id.get(usize::from(service))?.as_ref()?.rules.timeouts.as_ref()
+    }
+
+    /// The persistence of a service, if it is persistent.
+    #[inline(always)]
+    #[must_use]
+    pub fn persistence(&self, service: ServiceId) -> Option<&Persistence> {
+        if !self.persistent {
+            return None;
+        }
+        self.by_id.get(usize::from(service))?.as_ref()?.rules.persistence.as_ref()
     }
 
     /// The service of a destination: its exact port, else any port.

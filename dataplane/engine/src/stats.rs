@@ -114,6 +114,10 @@ lcore_counters! {
     flood_guarded,
     /// Half-open entries that were ended to make room.
     half_open_evicted,
+    /// New clients of persistent services that got a template.
+    templates_made,
+    /// Those that found no room for one.
+    template_failures,
     /// Timer visits that armed an entry again.
     rearmed,
     /// Turns of the loop. A watcher sees by it that the lcore lives.

@@ -7,7 +7,7 @@
 use arrayvec::ArrayVec;
 
 use crate::conn::tcp_state::ConnState;
-use crate::lcore::{Lcore, due};
+use crate::lcore::{Lcore, visit};
 use crate::mailbox::Thin;
 use crate::queue::TxQueue;
 use crate::snapshot::Snapshot;
@@ -75,8 +75,8 @@ impl Sweep {
     fn one<T: TxQueue>(&mut self, lcore: &mut Lcore<T>, snap: &Snapshot, now: Ticks) {
         for id in lcore.table.ids(self.bucket) {
             if self.rearm_left > 0 {
-                let due = due(lcore.table.get(id), snap, now);
-                lcore.table.rearm(id, due);
+                let visit = visit(lcore.table.get(id), snap, &lcore.templates, now);
+                lcore.table.rearm(id, visit);
             }
             let conn = lcore.table.get(id);
             let place = (conn.server, conn.generation);

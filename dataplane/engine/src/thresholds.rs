@@ -185,6 +185,15 @@ impl Occupancies {
         !refused
     }
 
+    /// Counts a new connection that is let in whether there is a place or not.
+    pub fn enter_anyway(&self, slot: u32, generation: u16, to: Thresholds, half_open: bool) {
+        self.change(slot, generation, |mut now| {
+            now.conns = (now.conns + 1).min(Thresholds::MAX);
+            now.half_open = (now.half_open + u32::from(half_open)).min(0xffff);
+            now.marked(to)
+        });
+    }
+
     /// A connection's first handshake is over.
     pub fn establish(&self, slot: u32, generation: u16, to: Thresholds) {
         self.change(slot, generation, |mut now| {

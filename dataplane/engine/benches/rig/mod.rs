@@ -23,6 +23,7 @@ use engine::server::ServerLine;
 use engine::service::{Pool, PoolServer, Rules, Service, ServiceKey, ServiceTable, StrayPolicy};
 use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
 use engine::stats::LcoreBoard;
+use engine::templates::Templates;
 use engine::testkit::{HeapFrame, HeapPool, craft, table_memory};
 use engine::ticks::Ticks;
 use engine::worker::Worker;
@@ -155,6 +156,7 @@ impl Rig {
             board: Arc::clone(&board),
             live: Arc::new(live(SERVERS.into())),
             hops: Arc::new(hops),
+            templates: Arc::new(Templates::new(capacity as usize, 7)),
             peers,
             outlets: vec![Outlet::new(cable.clone())],
         };

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::answer::{no_server, no_service, reset, time_exceeded};
-use super::{ACK, FIN, RST, SYN, Ways, route, track};
+use super::{ACK, FIN, RST, SYN, Ways, persist, route, track};
 use crate::burst::{Burst, Lane};
 use crate::conn::entry::Conn;
 use crate::conn::tcp_state::{ConnState, TcpEvent};
-use crate::flow::FlowHash;
+use crate::flow::{Family, FlowHash, FlowKey};
 use crate::lcore::{Lcore, Orphaned, shares};
 use crate::live::LoadView;
 use crate::parse::{Kind, Parsed, begins};
@@ -16,6 +16,7 @@ use crate::sched::Arrival;
 use crate::server::ServerLine;
 use crate::service::{Service, ServiceKey, StrayPolicy};
 use crate::snapshot::Snapshot;
+use crate::templates::Span;
 use crate::ticks::{TickSpan, Ticks};
 use crate::verdict::{DropReason, Verdict};
 
@@ -103,7 +104,11 @@ fn begin<T: TxQueue>(
         return Err(time_exceeded(burst, lcore, snap, i, now));
     }
     let stateless = may_be_stateless(lcore, snap, service, at, burst.bucket[n], now);
-    let slot = if stateless { hashed(lcore, service, at) } else { picked(lcore, service, at, now) };
+    let slot = match &service.rules.persistence {
+        Some(to) => persist::server(lcore, snap, (service, to), at, stateless, now),
+        None if stateless => hashed(lcore, service, &at.key, at.family),
+        None => picked(lcore, service, at, now),
+    };
     let Some(slot) = slot else { return Err(no_server(burst, lcore, service, i, now)) };
     if at.kind == Kind::Udp && service.rules.one_packet {
         lcore.board.servers[slot as usize].conns.add(1);
@@ -119,7 +124,9 @@ fn begin<T: TxQueue>(
         }
     }
     lcore.table.refuse(hash, now);
-    let slot = if stateless { Some(slot) } else { hashed(lcore, service, at) };
+    // Where a persistent client's server comes from, its packets without an entry go too.
+    let stays = stateless || service.rules.persistence.is_some();
+    let slot = if stays { Some(slot) } else { hashed(lcore, service, &at.key, at.family) };
     let slot = slot.ok_or(Verdict::Drop(DropReason::NoServer))?;
     count_untracked(lcore, service);
     Ok(slot)
@@ -143,7 +150,7 @@ fn begun<T: TxQueue>(
 
 /// The server slot that the service's scheduler picks for a new connection.
 #[inline(always)]
-fn picked<T: TxQueue>(
+pub(super) fn picked<T: TxQueue>(
     lcore: &mut Lcore<T>,
     service: &Service,
     at: &Parsed,
@@ -209,6 +216,13 @@ fn entered<T: TxQueue>(
     now: Ticks,
 ) -> Option<u32> {
     let half_open = first_state(at) == ConnState::SynRecv;
+    if service.rules.persistence.is_some() {
+        // A client that the server has a template for is let in, as in LVS.
+        let line = &snap.servers[slot as usize];
+        let all = lcore.live.occupancies();
+        all.enter_anyway(slot, line.generation, line.thresholds, half_open);
+        return Some(slot);
+    }
     for left in (0..tries).rev() {
         let line = &snap.servers[slot as usize];
         let (generation, to) = (line.generation, line.thresholds);
@@ -225,11 +239,30 @@ fn entered<T: TxQueue>(
 }
 
 /// The server slot that the service's consistent hash names: for flows that have no entry.
-fn hashed<T: TxQueue>(lcore: &Lcore<T>, service: &Service, at: &Parsed) -> Option<u32> {
+pub(super) fn hashed<T: TxQueue>(
+    lcore: &Lcore<T>,
+    service: &Service,
+    key: &FlowKey,
+    family: Family,
+) -> Option<u32> {
     let load = LoadView::stateless(&lcore.live, &lcore.board);
-    match service.fallback.pick_stateless(&service.pool, &at.key, at.family, load) {
+    match service.fallback.pick_stateless(&service.pool, key, family, load) {
         Some(pick) => Some(service.pool.servers[pick].slot),
-        None => service.backup.as_ref()?.pick_stateless(&at.key, at.family, load),
+        None => service.backup.as_ref()?.pick_stateless(key, family, load),
+    }
+}
+
+/// The server slot of a segment that begins nothing and has no entry.
+fn without_entry<T: TxQueue>(
+    lcore: &Lcore<T>,
+    snap: &Snapshot,
+    service: &Service,
+    at: &Parsed,
+    now: Ticks,
+) -> Option<u32> {
+    match &service.rules.persistence {
+        Some(to) => persist::known(lcore, snap, (service, to), at, now),
+        None => hashed(lcore, service, &at.key, at.family),
     }
 }
 
@@ -257,7 +290,10 @@ fn insert<T: TxQueue>(
     conn.last_seen = now.low();
     conn.set_half_open(thresholds.any() && state == ConnState::SynRecv);
     let timeouts = service.rules.timeouts_or(&snap.timeouts);
-    let due = now + TickSpan::from_secs(state.timeout(timeouts).into());
+    let mut due = now + TickSpan::from_secs(state.timeout(timeouts).into());
+    if let Some(to) = &service.rules.persistence {
+        due = Span { now, life: to.life }.first_visit(due);
+    }
     if lcore.table.insert(hash, conn, due).is_none()
         && !(make_room(lcore, snap, hash, now) && lcore.table.insert(hash, conn, due).is_some())
     {
@@ -363,7 +399,7 @@ fn stray<T: TxQueue>(
     let (at, ended) = (&burst.at[n], lcore.orphans.reset.has(i));
     if !ended
         && may_be_stateless(lcore, snap, service, at, burst.bucket[n], now)
-        && let Some(server) = hashed(lcore, service, at)
+        && let Some(server) = without_entry(lcore, snap, service, at, now)
     {
         count_untracked(lcore, service);
         return Ok(server);

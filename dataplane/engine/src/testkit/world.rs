@@ -27,6 +27,7 @@ use crate::server::{Orphans, ServerLine};
 use crate::service::{Pool, PoolServer, Rules, Service, ServiceKey, ServiceTable, StrayPolicy};
 use crate::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
 use crate::stats::{ConnCounts, LcoreBoard, LcoreTotals, assert_laws};
+use crate::templates::Templates;
 use crate::testkit::{HeapPool, MemQueue, craft, table_memory};
 use crate::thresholds::{Occupancies, Thresholds};
 use crate::ticks::Ticks;
@@ -56,6 +57,9 @@ pub struct Size {
     /// Idle times of connections.
     pub timeouts: Timeouts,
 }
+
+/// Templates that there is room for.
+pub const TEMPLATES: usize = 4096;
 
 /// One lcore and the control side's ends of what it shares.
 pub struct Site {
@@ -118,6 +122,8 @@ pub struct World {
     pub hops: Arc<HopTable>,
     /// The flow hash.
     pub hasher: FlowHasher,
+    /// Of persistent services' clients.
+    pub templates: Arc<Templates>,
     /// The present.
     pub now: Ticks,
     /// By service.
@@ -148,6 +154,7 @@ impl World {
     pub fn new(size: Size) -> Self {
         let (pool, hops) = (HeapPool::new(1 << 16), Arc::new(HopTable::new(SLOTS)));
         let hasher = FlowHasher::new(size.seed);
+        let templates = Arc::new(Templates::new(TEMPLATES, size.seed));
         let snapshot = Arc::new(compile(None, size.lcores, &mut [], &[], size.timeouts));
         let peers = Peers::connect(size.lcores).into_iter();
         let occupancies = Arc::new(Occupancies::new(SLOTS));
@@ -163,6 +170,7 @@ impl World {
                 board: Arc::clone(&board),
                 live: Arc::clone(&live),
                 hops: Arc::clone(&hops),
+                templates: Arc::clone(&templates),
                 peers,
                 outlets: vec![Outlet::new(wire_out.clone())],
             };
@@ -177,6 +185,7 @@ impl World {
             pool,
             hops,
             hasher,
+            templates,
             now: Ticks(0),
             services: Vec::new(),
             servers: Vec::new(),
@@ -411,6 +420,11 @@ impl World {
     pub fn set_eligible(&mut self, slot: u32, eligible: bool) {
         self.servers[slot as usize].eligible = eligible;
         self.weigh(slot);
+    }
+
+    /// Says whether clients with a template for a server go to it while it may not be picked.
+    pub fn set_keeps(&self, slot: u32, keeps: bool) {
+        self.sites.iter().for_each(|site| site.live.set_keeps(slot, keeps));
     }
 
     /// Has an lcore give up connections of a server.

@@ -22,6 +22,7 @@ use engine::service::{
 };
 use engine::snapshot::{Local, LocalKind, PortFacts, Snapshot, Timeouts};
 use engine::stats::LcoreBoard;
+use engine::templates::Templates;
 use engine::testkit::{HeapPool, MemQueue, craft, table_memory};
 use engine::ticks::Ticks;
 use engine::verdict::DropReason;
@@ -156,6 +157,7 @@ impl Director {
             board: Arc::clone(&board),
             live,
             hops,
+            templates: Arc::new(Templates::new(8, 7)),
             peers: Peers::connect(1).remove(0),
             outlets: vec![Outlet::new(wire_out.clone())],
         };

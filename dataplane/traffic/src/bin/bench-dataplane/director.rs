@@ -14,6 +14,7 @@ use engine::out::Outlet;
 use engine::owner::Peers;
 use engine::sched::Who;
 use engine::stats::{LcoreBoard, LcoreTotals, assert_laws};
+use engine::templates::Templates;
 use engine::ticks::Ticks;
 use engine::worker::Worker;
 use traffic::cost::Sample;
@@ -61,6 +62,7 @@ impl Director {
             board: Arc::clone(&board),
             live: Arc::new(setup::live(setting.servers)),
             hops: Arc::new(setup::hops(setting.servers)),
+            templates: Arc::new(Templates::new(1, 1)),
             peers: Peers::connect(1).remove(0),
             outlets: vec![Outlet::new(Sink)],
         };

@@ -27,6 +27,7 @@ use engine::queue::RxQueue;
 use engine::sched::Who;
 use engine::snapshot::{PortFacts, Snapshot};
 use engine::stats::LcoreBoard;
+use engine::templates::Templates;
 use engine::ticks::Ticks;
 use engine::worker::Worker;
 use traffic::sink::Sink;
@@ -93,6 +94,7 @@ pub(crate) struct Seed {
     mail: LcoreEnd,
     live: Arc<LiveView>,
     hops: Arc<HopTable>,
+    templates: Arc<Templates>,
     first: Arc<Snapshot>,
     board: Arc<LcoreBoard>,
 }
@@ -114,6 +116,7 @@ pub(crate) fn open(clock: Clock) -> Result<(Seed, Office)> {
         Arc::new(LcoreBoard::new(director.max_servers as usize, director.max_services.into()));
     let live = Arc::new(LiveView::new(director.max_servers as usize));
     let hops = Arc::new(HopTable::new(hop_capacity(&settings)));
+    let templates = Arc::new(Templates::new(1, 1));
     let (end, mail) = mailbox();
     let link = LcoreLink { core: 1, board: Arc::clone(&board), live: Arc::clone(&live), end };
     let began = Instant::now();
@@ -121,6 +124,7 @@ pub(crate) fn open(clock: Clock) -> Result<(Seed, Office)> {
         file: "bench-turns".into(),
         lcores: vec![link],
         hops: Arc::clone(&hops),
+        templates: Arc::clone(&templates),
         ports: vec![PortFacts { mac: STATION, mtu: 1500 }; 2],
         port_counters: Box::new(|_| PortCounters::default()),
         clock: Box::new(move || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)),
@@ -148,7 +152,7 @@ pub(crate) fn open(clock: Clock) -> Result<(Seed, Office)> {
             }
         }));
     }
-    Ok((Seed { mail, live, hops, first, board }, Office { people, threads }))
+    Ok((Seed { mail, live, hops, templates, first, board }, Office { people, threads }))
 }
 
 impl Office {
@@ -217,6 +221,7 @@ impl Director {
             board: Arc::clone(&seed.board),
             live: seed.live,
             hops: seed.hops,
+            templates: seed.templates,
             peers: Peers::connect(1).remove(0),
             outlets: vec![Outlet::new(Sink), Outlet::new(Sink)],
         };
