@@ -34,7 +34,7 @@ use crate::compile::Compiler;
 use crate::neighbours::{Announcer, Neighbours};
 use crate::publish::Publisher;
 use crate::slots::Use;
-use crate::states::Health;
+use crate::states::{Health, Stand};
 use crate::store::{Member, Store};
 use crate::views::{ConnFilter, ConnPage, PortCounters};
 use drains::Drains;
@@ -227,7 +227,13 @@ impl Control {
         for (change, by) in self.drains.tick(&self.store, now_ms) {
             self.apply(&[change], &by, Box::new(|_| {}));
         }
-        self.states.tell(&self.store, now_ms);
+        for (service, Stand { lost, acting, open }) in self.states.news(&self.store, now_ms) {
+            if lost {
+                tracing::warn!(%service, new_connections = %acting, fail_open = open, "quorum lost");
+            } else {
+                tracing::info!(%service, new_connections = %acting, "quorum held");
+            }
+        }
         self.rebalances.retain_mut(|r| r.tick(&mut self.setup.lcores, now_ms));
         if self.publisher.current().version != self.store.version() {
             self.publisher.publish(self.compiler.compile(&self.store));

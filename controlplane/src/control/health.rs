@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::Refusal;
 use crate::slots::Use;
-use crate::states::{Acting, Health, Stand, Why, obstacle};
+use crate::states::{Health, Stand, Why, obstacle};
 use crate::store::{Entry, Member, Store};
 
 /// A server slot's state.
@@ -141,11 +141,11 @@ impl States {
         }
     }
 
-    /// Writes to the log who takes new connections where that has changed, at most a line a second
-    /// and service.
-    pub(super) fn tell(&mut self, store: &Store, now_ms: u64) {
+    /// Services that stand otherwise than was said last, each at most once a second.
+    pub(super) fn news(&mut self, store: &Store, now_ms: u64) -> Vec<(String, Stand)> {
+        let mut news = Vec::new();
         if !std::mem::take(&mut self.news) {
-            return;
+            return news;
         }
         for entry in store.services() {
             let Some(duty) = self.services.get_mut(&entry.id) else { continue };
@@ -157,12 +157,8 @@ impl States {
                 continue;
             }
             (duty.told, duty.tell_ms) = (duty.stand, now_ms + TELL_MS);
-            let (service, Stand { lost, acting, open }) = (&entry.spec.name, duty.stand);
-            if lost || acting == Acting::Nobody {
-                tracing::warn!(%service, new_connections = %acting, fail_open = open, "quorum lost");
-            } else {
-                tracing::info!(%service, new_connections = %acting, "quorum held");
-            }
+            news.push((entry.spec.name.clone(), duty.stand));
         }
+        news
     }
 }

@@ -201,6 +201,24 @@ fn who_is_down_serves_where_nobody_else_can() {
     assert_eq!(rig.control.services(None).unwrap()[0].acting, Acting::Nobody);
 }
 
+/// However often a service changes, it is told once a second, and in the end as it is.
+#[test]
+fn news_is_bounded_and_ends_with_the_truth() {
+    let mut rig = rig_of(with_backups());
+    rig.settle();
+    let store = |rig: &Rig| rig.control.store.clone();
+    let mut told = Vec::new();
+    mark(&mut rig, 12, Health::Down);
+    for turn in 0..2_000 {
+        let health = if turn % 3 == 0 && turn < 1_500 { Health::Down } else { Health::Up };
+        mark(&mut rig, 11, health);
+        let store = store(&rig);
+        told.extend(rig.control.states.news(&store, 10_000 + turn));
+    }
+    let acting: Vec<_> = told.iter().map(|(name, stand)| (&name[..], stand.acting)).collect();
+    assert_eq!(acting, [("web", Acting::Backups), ("web", Acting::Servers)], "in two seconds");
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Health(u8, Health),
