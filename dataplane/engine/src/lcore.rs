@@ -17,7 +17,7 @@ use crate::parking::Parking;
 use crate::queue::TxQueue;
 use crate::ring::Producer;
 use crate::sched::{Cursor, Who};
-use crate::server::Orphans;
+use crate::server::{Orphans, ServerLine};
 use crate::snapshot::Snapshot;
 use crate::stats::LcoreBoard;
 use crate::templates::{Place, Templates};
@@ -236,27 +236,29 @@ pub(crate) const fn shares(state: ConnState, by: i32) -> (i32, i32) {
     if state.is_active() { (by, 0) } else { (0, by) }
 }
 
-/// Changes what an lcore counts for a connection's server, and tells the service's scheduler.
+/// Changes what an lcore counts for a connection's server, and tells the service's scheduler. Gives
+/// the server, if there is one in this slot.
 #[inline(always)]
-pub(crate) fn count(
+pub(crate) fn count<'a>(
     board: &LcoreBoard,
-    snap: &Snapshot,
+    snap: &'a Snapshot,
     who: Who,
     conn: &Conn,
     (active, inactive): (i32, i32),
-) {
+) -> Option<&'a ServerLine> {
     let slot = conn.server;
-    if let Some(line) = snap.servers.get(slot as usize) {
-        board.servers[slot as usize].change(conn.generation, line.generation, active, inactive);
-        snap.services.changed(conn.service, slot, who.lcore);
-    }
+    let line = snap.servers.get(slot as usize)?;
+    board.servers[slot as usize].change(conn.generation, line.generation, active, inactive);
+    snap.services.changed(conn.service, slot, who.lcore);
+    Some(line)
 }
 
 fn uncount(board: &LcoreBoard, live: &LiveView, snap: &Snapshot, who: Who, conn: &Conn) {
     board.stats.ended.add(1);
-    count(board, snap, who, conn, shares(conn.state(), -1));
-    if let Some(line) = snap.server(conn.server, conn.generation)
+    let line = count(board, snap, who, conn, shares(conn.state(), -1));
+    if let Some(line) = line
         && line.thresholds.any()
+        && line.generation == conn.generation
     {
         let (to, half_open) = (line.thresholds, conn.is_half_open());
         live.occupancies().leave(conn.server, conn.generation, to, half_open);

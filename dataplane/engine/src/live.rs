@@ -9,6 +9,7 @@
 //! has moved.
 
 use std::cmp;
+use std::hint::cold_path;
 use std::sync::Arc;
 
 use crate::stats::{ConnCounts, LcoreBoard};
@@ -118,7 +119,6 @@ impl LiveView {
 pub struct LoadView<'a> {
     live: &'a LiveView,
     own: &'a LcoreBoard,
-    will_have_entry: bool,
 }
 
 impl<'a> LoadView<'a> {
@@ -126,14 +126,7 @@ impl<'a> LoadView<'a> {
     #[inline(always)]
     #[must_use]
     pub const fn new(live: &'a LiveView, own: &'a LcoreBoard) -> Self {
-        Self { live, own, will_have_entry: true }
-    }
-
-    /// The same for flows that will have no entry: nobody sees them end, so they count towards no
-    /// threshold, and one that moves must not move them.
-    #[must_use]
-    pub const fn stateless(live: &'a LiveView, own: &'a LcoreBoard) -> Self {
-        Self { live, own, will_have_entry: false }
+        Self { live, own }
     }
 
     /// The effective weight; 0 means that the server must not be picked.
@@ -141,17 +134,40 @@ impl<'a> LoadView<'a> {
     #[must_use]
     pub fn weight(&self, slot: u32) -> u32 {
         let weight = self.live.slots[slot as usize].weight.load(Ordering::Relaxed);
-        if weight & LiveView::LOOK_FURTHER == 0 { weight } else { self.look_further(slot, weight) }
+        if weight & LiveView::LOOK_FURTHER == 0 {
+            return weight;
+        }
+        cold_path();
+        if self.is_full(slot) { 0 } else { weight & !LiveView::LOOK_FURTHER }
     }
 
-    /// The effective weight of a server that may have a reason not to be picked now.
-    #[cold]
-    #[inline(never)]
-    fn look_further(&self, slot: u32, weight: u32) -> u32 {
-        let weight = weight & !LiveView::LOOK_FURTHER;
+    /// The effective weight of a server that may be full: to compare loads by, and for flows that
+    /// will have no entry. Nobody sees those end, so they count towards no threshold, and one that
+    /// moves must not move them.
+    #[inline(always)]
+    #[must_use]
+    pub fn nominal_weight(&self, slot: u32) -> u32 {
+        self.live.weight(slot)
+    }
+
+    /// Whether a server may be picked: its effective weight is not 0.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_eligible(&self, slot: u32) -> bool {
+        let weight = self.live.slots[slot as usize].weight.load(Ordering::Relaxed);
+        if weight.wrapping_sub(1) < LiveView::LOOK_FURTHER - 1 {
+            return true;
+        }
+        cold_path();
+        weight > LiveView::LOOK_FURTHER && !self.is_full(slot)
+    }
+
+    /// Inlined although it is seldom asked: a call in the loops of schedulers costs those that
+    /// never make it their registers.
+    #[inline(always)]
+    fn is_full(&self, slot: u32) -> bool {
         let (_, generation) = self.others(slot);
-        let full = || !self.live.occupancies.is_eligible(slot, generation);
-        if self.will_have_entry && full() { 0 } else { weight }
+        !self.live.occupancies.is_eligible(slot, generation)
     }
 
     /// Moves whenever weights or others' counts have, or a server has become full or free again.
@@ -195,8 +211,9 @@ impl<'a> LoadView<'a> {
     #[inline]
     #[must_use]
     pub fn compare(&self, a: u32, b: u32) -> cmp::Ordering {
-        let product =
-            |cost, weight| u128::from(self.overhead(cost)) * u128::from(self.weight(weight));
+        let product = |cost, weight| {
+            u128::from(self.overhead(cost)) * u128::from(self.nominal_weight(weight))
+        };
         product(a, b).cmp(&product(b, a))
     }
 

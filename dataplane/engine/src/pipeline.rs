@@ -11,6 +11,7 @@
 
 mod answer;
 mod begin;
+mod limited;
 mod persist;
 
 use self::answer::{answer, time_exceeded, too_big};

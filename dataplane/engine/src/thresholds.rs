@@ -157,13 +157,14 @@ impl Occupancies {
     }
 
     /// What a slot's word says now. For any reader.
+    #[inline(always)]
     #[must_use]
     pub fn read(&self, slot: u32) -> Occupancy {
         Occupancy::unpack(self.words[slot as usize].load(Ordering::Relaxed))
     }
 
     /// Whether a slot's generation may get one more connection.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn is_eligible(&self, slot: u32, generation: u16) -> bool {
         let now = self.read(slot);
@@ -173,6 +174,7 @@ impl Occupancies {
     /// Takes a place for a new connection, in its first handshake if `half_open`. False: there is
     /// none. A connection of a generation that is over takes none, and is always let in: it ends
     /// with the lcore's next snapshot.
+    #[inline(never)]
     #[must_use]
     pub fn enter(&self, slot: u32, generation: u16, to: Thresholds, half_open: bool) -> bool {
         let mut refused = false;
@@ -195,6 +197,7 @@ impl Occupancies {
     }
 
     /// A connection's first handshake is over.
+    #[inline(never)]
     pub fn establish(&self, slot: u32, generation: u16, to: Thresholds) {
         self.change(slot, generation, |mut now| {
             now.half_open = now.half_open.saturating_sub(1);
@@ -203,6 +206,8 @@ impl Occupancies {
     }
 
     /// Gives a place back.
+    #[cold]
+    #[inline(never)]
     pub fn leave(&self, slot: u32, generation: u16, to: Thresholds, half_open: bool) {
         self.subtract(slot, generation, to, 1, u32::from(half_open));
     }

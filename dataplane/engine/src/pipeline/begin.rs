@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::answer::{no_server, no_service, reset, time_exceeded};
-use super::{ACK, FIN, RST, SYN, Ways, persist, route, track};
+use super::{ACK, FIN, RST, SYN, Ways, limited, persist, route, track};
 use crate::burst::{Burst, Lane};
 use crate::conn::entry::Conn;
 use crate::conn::tcp_state::{ConnState, TcpEvent};
@@ -13,7 +13,6 @@ use crate::live::LoadView;
 use crate::parse::{Kind, Parsed, begins};
 use crate::queue::TxQueue;
 use crate::sched::Arrival;
-use crate::server::ServerLine;
 use crate::service::{Service, ServiceKey, StrayPolicy};
 use crate::snapshot::Snapshot;
 use crate::templates::Span;
@@ -114,17 +113,30 @@ fn begin<T: TxQueue>(
         lcore.board.servers[slot as usize].conns.add(1);
         return Ok(slot);
     }
+    if snap.servers[slot as usize].thresholds.any() {
+        return limited::begin(burst, lcore, snap, service, i, (slot, stateless), now);
+    }
     if guarded(lcore, snap, now) {
         lcore.board.stats.flood_guarded.add(1);
-    } else {
-        match admitted(lcore, snap, service, at, slot, stateless, now) {
-            Some(slot) if insert(lcore, snap, service, at, hash, slot, now) => return Ok(slot),
-            None if !stateless => return Err(no_server(burst, lcore, service, i, now)),
-            _ => {}
-        }
+    } else if insert::<T, false>(lcore, snap, service, at, hash, slot, now) {
+        return Ok(slot);
     }
+    untracked(lcore, service, at, hash, (slot, stateless), now)
+}
+
+/// Forwards a new flow that gets no entry to the server that the consistent hash names. One that may
+/// be `stateless` has it already; and where a persistent client's server comes from, its packets
+/// without an entry go too.
+#[inline(always)]
+pub(super) fn untracked<T: TxQueue>(
+    lcore: &mut Lcore<T>,
+    service: &Service,
+    at: &Parsed,
+    hash: FlowHash,
+    (slot, stateless): (u32, bool),
+    now: Ticks,
+) -> Result<u32, Verdict> {
     lcore.table.refuse(hash, now);
-    // Where a persistent client's server comes from, its packets without an entry go too.
     let stays = stateless || service.rules.persistence.is_some();
     let slot = if stays { Some(slot) } else { hashed(lcore, service, &at.key, at.family) };
     let slot = slot.ok_or(Verdict::Drop(DropReason::NoServer))?;
@@ -181,63 +193,6 @@ fn picked_backup<T: TxQueue>(
     backup.pick(arrival, &mut lcore.cursors[behind + usize::from(service.id)], load)
 }
 
-/// Takes a place for a new connection if the server has thresholds; gives the server, or another
-/// one that the scheduler picks instead. A flow that may be `stateless` keeps to its server.
-#[inline(always)]
-fn admitted<T: TxQueue>(
-    lcore: &mut Lcore<T>,
-    snap: &Snapshot,
-    service: &Service,
-    at: &Parsed,
-    slot: u32,
-    stateless: bool,
-    now: Ticks,
-) -> Option<u32> {
-    if !snap.servers[slot as usize].thresholds.any() {
-        return Some(slot);
-    }
-    let tries = if stateless { 1 } else { PICKS };
-    entered(lcore, snap, service, at, slot, tries, now)
-}
-
-/// How many picks a new connection gets: each that fails is one whose last place another lcore took
-/// in this moment.
-const PICKS: u32 = 8;
-
-#[cold]
-#[inline(never)]
-fn entered<T: TxQueue>(
-    lcore: &mut Lcore<T>,
-    snap: &Snapshot,
-    service: &Service,
-    at: &Parsed,
-    mut slot: u32,
-    tries: u32,
-    now: Ticks,
-) -> Option<u32> {
-    let half_open = first_state(at) == ConnState::SynRecv;
-    if service.rules.persistence.is_some() {
-        // A client that the server has a template for is let in, as in LVS.
-        let line = &snap.servers[slot as usize];
-        let all = lcore.live.occupancies();
-        all.enter_anyway(slot, line.generation, line.thresholds, half_open);
-        return Some(slot);
-    }
-    for left in (0..tries).rev() {
-        let line = &snap.servers[slot as usize];
-        let (generation, to) = (line.generation, line.thresholds);
-        if !to.any() || lcore.live.occupancies().enter(slot, generation, to, half_open) {
-            return Some(slot);
-        }
-        if left > 0 {
-            // Who took the place may not have said so yet.
-            lcore.live.occupancies().flip();
-            slot = picked(lcore, service, at, now)?;
-        }
-    }
-    None
-}
-
 /// The server slot that the service's consistent hash names: for flows that have no entry.
 pub(super) fn hashed<T: TxQueue>(
     lcore: &Lcore<T>,
@@ -245,7 +200,7 @@ pub(super) fn hashed<T: TxQueue>(
     key: &FlowKey,
     family: Family,
 ) -> Option<u32> {
-    let load = LoadView::stateless(&lcore.live, &lcore.board);
+    let load = LoadView::new(&lcore.live, &lcore.board);
     match service.fallback.pick_stateless(&service.pool, key, family, load) {
         Some(pick) => Some(service.pool.servers[pick].slot),
         None => service.backup.as_ref()?.pick_stateless(key, family, load),
@@ -272,9 +227,10 @@ fn count_untracked<T: TxQueue>(lcore: &Lcore<T>, service: &Service) {
     lcore.board.services[usize::from(service.id)].untracked.add(1);
 }
 
-/// Adds a connection that has its place to the table; false when the table is full.
+/// Adds a connection to the table; false when the table is full. `LIMITED`: it has its place, if its
+/// server has thresholds.
 #[inline(always)]
-fn insert<T: TxQueue>(
+pub(super) fn insert<T: TxQueue, const LIMITED: bool>(
     lcore: &mut Lcore<T>,
     snap: &Snapshot,
     service: &Service,
@@ -283,12 +239,13 @@ fn insert<T: TxQueue>(
     slot: u32,
     now: Ticks,
 ) -> bool {
-    let ServerLine { generation, thresholds, .. } = snap.servers[slot as usize];
+    let generation = snap.servers[slot as usize].generation;
     let mut conn = Conn::new(at.key, at.family, slot, generation, service.id);
     let state = first_state(at);
     conn.set_state(state);
     conn.last_seen = now.low();
-    conn.set_half_open(thresholds.any() && state == ConnState::SynRecv);
+    let counted = LIMITED && snap.servers[slot as usize].thresholds.any();
+    conn.set_half_open(counted && state == ConnState::SynRecv);
     let timeouts = service.rules.timeouts_or(&snap.timeouts);
     let mut due = now + TickSpan::from_secs(state.timeout(timeouts).into());
     if let Some(to) = &service.rules.persistence {
@@ -297,10 +254,6 @@ fn insert<T: TxQueue>(
     if lcore.table.insert(hash, conn, due).is_none()
         && !(make_room(lcore, snap, hash, now) && lcore.table.insert(hash, conn, due).is_some())
     {
-        if thresholds.any() {
-            let half_open = conn.is_half_open();
-            lcore.live.occupancies().leave(slot, generation, thresholds, half_open);
-        }
         lcore.board.stats.insert_failures.add(1);
         return false;
     }
@@ -315,7 +268,7 @@ fn insert<T: TxQueue>(
 
 /// The state in which this packet begins a connection.
 #[inline(always)]
-const fn first_state(at: &Parsed) -> ConnState {
+pub(super) const fn first_state(at: &Parsed) -> ConnState {
     match at.kind {
         Kind::Udp => ConnState::Udp,
         _ if at.tcp_flags & SYN != 0 => ConnState::SynRecv,
@@ -347,7 +300,7 @@ fn make_room<T: TxQueue>(
 }
 
 /// Whether the flood guard refuses one more entry.
-fn guarded<T: TxQueue>(lcore: &mut Lcore<T>, snap: &Snapshot, now: Ticks) -> bool {
+pub(super) fn guarded<T: TxQueue>(lcore: &mut Lcore<T>, snap: &Snapshot, now: Ticks) -> bool {
     snap.flood_guard != 0 && !lcore.limits.entries.allow(now)
 }
 

@@ -26,6 +26,6 @@ impl Schedule for DestinationHash {
     ) -> Option<usize> {
         let bucket = bucket(fold(arrival.key.dst(arrival.family)));
         let at = bucket.checked_rem(pool.servers.len())?;
-        (load.weight(pool.servers[at].slot) > 0).then_some(at)
+        load.is_eligible(pool.servers[at].slot).then_some(at)
     }
 }

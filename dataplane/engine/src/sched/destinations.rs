@@ -63,7 +63,7 @@ impl<const N: usize> Memory<N> {
         destination: &Destination<N>,
         load: LoadView<'_>,
     ) -> impl Iterator<Item = (u32, usize)> {
-        let slots = destination.slots().filter(move |slot| load.weight(*slot) > 0);
+        let slots = destination.slots().filter(move |slot| load.is_eligible(*slot));
         slots.filter_map(|slot| Some((slot, self.positions.of(slot)?)))
     }
 
@@ -197,8 +197,8 @@ impl<const N: usize> Destination<N> {
 /// Whether a server has more active connections than its weight while another has less than half:
 /// then its destinations go elsewhere.
 pub(super) fn is_overloaded(pool: &Pool, slot: u32, load: LoadView<'_>) -> bool {
-    let idle = |s: u32| load.counts(s).active * 2 < u64::from(load.weight(s));
-    load.counts(slot).active > u64::from(load.weight(slot))
+    let idle = |s: u32| load.counts(s).active * 2 < u64::from(load.nominal_weight(s));
+    load.counts(slot).active > u64::from(load.nominal_weight(slot))
         && pool.servers.iter().any(|server| idle(server.slot))
 }
 

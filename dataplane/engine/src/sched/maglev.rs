@@ -49,7 +49,7 @@ impl Schedule for Maglev {
         _: &mut Cursor,
         load: LoadView<'_>,
     ) -> Option<usize> {
-        self.pick_stateless(pool, arrival.key, arrival.family, load)
+        self.find(pool, arrival.key, arrival.family, |slot| load.is_eligible(slot))
     }
 }
 
@@ -130,10 +130,21 @@ impl Maglev {
         family: Family,
         load: LoadView<'_>,
     ) -> Option<usize> {
+        self.find(pool, key, family, |slot| load.nominal_weight(slot) > 0)
+    }
+
+    #[inline(always)]
+    fn find(
+        &self,
+        pool: &Pool,
+        key: &FlowKey,
+        family: Family,
+        may_have: impl Fn(u32) -> bool,
+    ) -> Option<usize> {
         let client = (key.src(family), if self.with_port { key.ports(family).0 } else { 0 });
         let place = self.place(client, 0);
-        match self.eligible(pool, place, load) {
-            None if self.fallback => self.pick_other(pool, client, place, load),
+        match self.eligible(pool, place, &may_have) {
+            None if self.fallback => self.find_other(pool, client, place, may_have),
             pick => pick,
         }
     }
@@ -144,14 +155,14 @@ impl Maglev {
     /// LVS refuses the client when all probes fail, as they may when few places are left; here an
     /// eligible server is found whenever there is one.
     #[cold]
-    fn pick_other(
+    fn find_other(
         &self,
         pool: &Pool,
         client: (Addr, u16),
         first: u32,
-        load: LoadView<'_>,
+        may_have: impl Fn(u32) -> bool,
     ) -> Option<usize> {
-        let is_eligible = |at: &usize| load.weight(pool.servers[*at].slot) > 0;
+        let is_eligible = |at: &usize| may_have(pool.servers[*at].slot);
         let eligible = (0..pool.servers.len()).filter(is_eligible);
         let count = eligible.clone().count();
         if count == 0 {
@@ -161,13 +172,14 @@ impl Maglev {
         let probes = if self.hashing == Hashing::Kernel { size } else { KEYED_PROBES };
         (0..probes)
             .map(|probe| self.place(client, (first + probe) % size))
-            .find_map(|place| self.eligible(pool, place, load))
+            .find_map(|place| self.eligible(pool, place, &may_have))
             .or_else(|| eligible.clone().nth(first as usize % count))
     }
 
-    fn eligible(&self, pool: &Pool, place: u32, load: LoadView<'_>) -> Option<usize> {
+    #[inline(always)]
+    fn eligible(&self, pool: &Pool, place: u32, may_have: impl Fn(u32) -> bool) -> Option<usize> {
         let at = usize::from(self.table.places[place as usize]);
-        (load.weight(pool.servers.get(at)?.slot) > 0).then_some(at)
+        may_have(pool.servers.get(at)?.slot).then_some(at)
     }
 
     /// The place of a client; `probe` 0 is its own.

@@ -30,7 +30,7 @@ impl Schedule for RoundRobin {
             follow(pool, cursor);
         }
         let next = cursor.next(pool, arrival.who);
-        let eligible = |at: &usize| load.weight(pool.servers[*at].slot) > 0;
+        let eligible = |at: &usize| load.is_eligible(pool.servers[*at].slot);
         let at = (next..pool.servers.len()).chain(0..next).find(eligible)?;
         cursor.set(pool, at);
         Some(at)

@@ -53,13 +53,13 @@ impl SourceHash {
     #[cold]
     fn pick_other(&self, pool: &Pool, own: usize, load: LoadView<'_>) -> Option<usize> {
         let probes = (0..BUCKETS).map(|probe| (own + own + probe) % BUCKETS);
-        let eligible = |at: &usize| load.weight(pool.servers[*at].slot) > 0;
+        let eligible = |at: &usize| load.is_eligible(pool.servers[*at].slot);
         let found = { probes }.find_map(|bucket| self.eligible(pool, bucket, load));
         found.or_else(|| (0..pool.servers.len()).find(eligible))
     }
 
     fn eligible(&self, pool: &Pool, bucket: usize, load: LoadView<'_>) -> Option<usize> {
         let at = *self.buckets.get(bucket)? as usize;
-        (load.weight(pool.servers[at].slot) > 0).then_some(at)
+        load.is_eligible(pool.servers[at].slot).then_some(at)
     }
 }
