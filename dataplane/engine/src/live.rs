@@ -170,12 +170,21 @@ impl<'a> LoadView<'a> {
         !self.live.occupancies.is_eligible(slot, generation)
     }
 
-    /// Moves whenever weights or others' counts have, or a server has become full or free again.
+    /// Moves whenever weights or others' counts have and, if `limited`, when a server anywhere has
+    /// become full or free again.
     #[inline(always)]
     #[must_use]
-    pub fn version(&self) -> u64 {
+    pub fn version(&self, limited: bool) -> u64 {
         // Both only grow.
-        self.live.version.load(Ordering::Acquire) + self.live.occupancies.flips()
+        let flips = if limited { self.live.occupancies.flips() } else { 0 };
+        self.live.version.load(Ordering::Acquire) + flips
+    }
+
+    /// Whether a server may be full now and free then.
+    #[must_use]
+    pub fn is_limited(&self, slot: u32) -> bool {
+        let weight = self.live.slots[slot as usize].weight.load(Ordering::Relaxed);
+        weight & LiveView::LOOK_FURTHER != 0
     }
 
     /// The other lcores' counts of a server at the control thread's last look, and the generation

@@ -37,6 +37,23 @@ fn a_limit_of_one_is_one() {
     });
 }
 
+/// Whoever sees that a server has become full sees it full.
+#[test]
+fn what_is_told_can_be_seen() {
+    loom::model(|| {
+        let all = Arc::new(Occupancies::new(1));
+        let other = thread::spawn({
+            let all = Arc::clone(&all);
+            move || assert!(all.enter(0, 0, ONE, false))
+        });
+        if all.flips() == 1 {
+            assert!(!all.is_eligible(0, 0));
+        }
+        other.join().unwrap();
+        assert_eq!((all.flips(), all.is_eligible(0, 0)), (1, false));
+    });
+}
+
 /// One lcore has seen a purge, the other has not yet: what the old life counts never shows in the
 /// new one.
 #[test]

@@ -121,6 +121,92 @@ fn a_full_server_is_passed_over_and_the_last_one_refuses() {
     assert_exact(&w);
 }
 
+/// Opens once the connections are fewer than the lower threshold, or than three quarters of the
+/// upper one if there is none; the same on one lcore and on four.
+#[test]
+fn a_full_server_opens_where_lvs_opens_it() {
+    for (lcores, lower, opens_at) in [(1, 0, 5), (4, 0, 5), (1, 3, 2), (4, 3, 2), (4, 8, 7)] {
+        let mut w = limited(lcores, SchedulerKind::Wlc, &[8]);
+        w.limit(0, Thresholds { upper: 8, lower });
+        w.publish();
+        settle(&mut w);
+        (0..8).for_each(|n| assert_eq!(connect(&mut w, n..n + 1), [0]));
+        assert_eq!(connect(&mut w, 8..9), [], "full");
+        for n in 0..8 {
+            // One more ends: CLOSE lasts 10 s, ESTABLISHED 30.
+            let lcore = client(n).owner(&w);
+            send(&mut w, lcore, &client(n).packet("R", 1));
+            settle(&mut w);
+            drain(&mut w);
+            w.now = w.now + TickSpan::from_secs(11);
+            for kept in n + 1..8 {
+                let lcore = client(kept).owner(&w);
+                send(&mut w, lcore, &client(kept).packet("A", 2));
+            }
+            (0..400).for_each(|_| w.turn());
+            drain(&mut w);
+            let left = entries(&w, 0).0;
+            assert_eq!(left, 7 - u32::try_from(n).unwrap());
+            let went = connect(&mut w, 100 + n..101 + n);
+            assert_eq!(went.is_empty(), left > opens_at, "{lcores} lcores, {lower}: {left}");
+            if !went.is_empty() {
+                break;
+            }
+        }
+        assert_exact(&w);
+    }
+}
+
+/// What one lcore fills, the others pass over at once: nobody waits for the control thread. And a
+/// place that one lcore gives back, another may take.
+#[test]
+fn a_limit_of_one_is_one_on_four_lcores_whoever_asks() {
+    for kind in [SchedulerKind::Rr, SchedulerKind::Wlc, SchedulerKind::Sed, SchedulerKind::Sh] {
+        let mut w = limited(4, kind, &[1]);
+        let mut first = vec![None; 4];
+        (0..200).for_each(|n| {
+            first[client(n).owner(&w)].get_or_insert(n);
+        });
+        let clients: Vec<usize> = first.into_iter().flatten().collect();
+        assert_eq!(clients.len(), 4, "one for each lcore");
+        for (lcore, n) in clients.iter().enumerate() {
+            send(&mut w, lcore, &client(*n).packet("S", 0));
+            w.turn();
+        }
+        assert_eq!((slots(&mut w), entries(&w, 0)), (vec![0], (1, 1)), "{kind:?}");
+        w.now = w.now + TickSpan::from_secs(61);
+        (0..400).for_each(|_| w.turn());
+        send(&mut w, 3, &client(clients[3]).packet("S", 1));
+        w.turn();
+        assert_eq!((slots(&mut w), entries(&w, 0)), (vec![0], (1, 1)), "{kind:?}");
+        assert_exact(&w);
+    }
+}
+
+/// A flow that has no entry stays where it is when its server becomes full: nobody sees it end.
+#[test]
+fn flows_without_an_entry_heed_no_threshold() {
+    let mut w = limited(1, SchedulerKind::Rr, &[100]);
+    w.flood_guard = 1;
+    w.publish();
+    settle(&mut w);
+    let went = |w: &mut World, n: usize| {
+        send(w, 0, &client(n).packet("S", 0));
+        w.turn();
+        slots(w).len()
+    };
+    assert_eq!((0..60).map(|n| went(&mut w, n)).sum::<usize>(), 60);
+    let with_entry = entries(&w, 0).0;
+    assert!(with_entry < 60);
+    w.limit(0, upper(with_entry));
+    w.publish();
+    settle(&mut w);
+    assert!(w.sites[0].live.occupancies().read(0).full);
+    assert_eq!(went(&mut w, 59), 1, "a SYN again");
+    assert_eq!((entries(&w, 0).0, went(&mut w, 1_000)), (with_entry, 0), "a new flow finds nobody");
+    assert_exact(&w);
+}
+
 #[test]
 fn half_open_connections_cannot_fill_a_server() {
     let mut w = limited(8, SchedulerKind::Rr, &[100]);

@@ -59,6 +59,8 @@ struct Tournament {
     others: u64,
     /// The version of the view that is played; 0 before the first pick.
     seen: Counter,
+    /// 1: some server may be full now and free then, and the version tells.
+    limited: Word,
     /// Length of the list of changes.
     changes: Word,
     /// The tree, two rivals a place: node n is one of the pair n / 2, the root one of pair 0.
@@ -141,11 +143,10 @@ impl<M: Measure> Schedule for Least<M> {
         load: LoadView<'_>,
     ) -> Option<usize> {
         let tournament = &self.lcores[usize::from(arrival.who.lcore)];
-        let version = load.version();
-        if tournament.seen.get() == version {
+        if tournament.seen.get() == load.version(tournament.limited.get() != 0) {
             tournament.play_changes::<M>(load);
         } else {
-            tournament.play_all::<M>(load, version);
+            tournament.play_all::<M>(load);
         }
         tournament.winner()
     }
@@ -207,6 +208,7 @@ impl Tournament {
             start: start as u32,
             others: u64::from(who.lcores) - 1,
             seen: Counter::default(),
+            limited: Word::default(),
             changes: Word::default(),
             pairs: Apart::new(leaves),
             servers,
@@ -295,7 +297,10 @@ impl Tournament {
     /// Takes over the view and plays everything anew.
     #[cold]
     #[inline(never)]
-    fn play_all<M: Measure>(&self, load: LoadView<'_>, version: u64) {
+    fn play_all<M: Measure>(&self, load: LoadView<'_>) {
+        // Before anything is looked at: what moves meanwhile is seen at the next pick.
+        let versions = [false, true].map(|limited| load.version(limited));
+        let mut limited = false;
         for leaf in 0..self.leaves {
             let node = self.node(self.leaves + leaf);
             if leaf >= self.n {
@@ -307,6 +312,7 @@ impl Tournament {
             let own = sum::<M>(load.own(server.slot, generation));
             server.base.set(sum::<M>(others).wrapping_sub(self.others * own));
             server.generation.set(generation.into());
+            limited |= load.is_limited(server.slot);
             let divisor = M::divisor(load.weight(server.slot));
             let who = u64::from(divisor) << 32 | u64::from(leaf);
             node.set(player::<M>(self.load::<M>(server, load), who));
@@ -316,7 +322,8 @@ impl Tournament {
             let (left, right) = (self.node(2 * node).get(), self.node(2 * node + 1).get());
             self.node(node).set(if beats(right, left, false) { right } else { left });
         }
-        self.seen.set(version);
+        self.limited.set(limited.into());
+        self.seen.set(versions[usize::from(limited)]);
     }
 }
 

@@ -11,6 +11,7 @@ use engine::live::{LiveView, LoadView};
 use engine::pool::{Pool, PoolServer};
 use engine::sched::{Arrival, Cursor, SchedFlags, Scheduler, SchedulerKind, Who};
 use engine::stats::LcoreBoard;
+use engine::thresholds::Thresholds;
 use engine::ticks::Ticks;
 
 pub(crate) const SLOTS: usize = 64;
@@ -22,8 +23,9 @@ struct Known {
     at: SocketAddr,
     present: bool,
     weight: u32,
+    /// As given, and what the lab made of it.
     threshold: u32,
-    overloaded: bool,
+    thresholds: Thresholds,
     down: bool,
     conns: u32,
 }
@@ -67,8 +69,8 @@ impl Lab {
                 at,
                 present: false,
                 weight,
-                threshold,
-                overloaded: false,
+                threshold: 0,
+                thresholds: Thresholds::default(),
                 down: false,
                 conns: 0,
             };
@@ -129,10 +131,11 @@ impl Lab {
         self.count(slot, 1, 0);
         let known = &mut self.known[slot as usize];
         known.conns += 1;
-        known.overloaded |= known.threshold > 0 && known.conns >= known.threshold;
-        let at = known.at;
-        self.show(slot as usize);
-        Some(at)
+        if known.thresholds.any() {
+            let entered = self.live.occupancies().enter(slot, 0, known.thresholds, false);
+            assert!(entered, "a pick without a place");
+        }
+        Some(known.at)
     }
 
     /// The connection closes and counts as inactive from then on.
@@ -153,20 +156,34 @@ impl Lab {
         self.known.iter().position(|k| k.at == at)
     }
 
-    /// LVS forgets an overload when the threshold is raised or dropped.
     fn settle(&mut self, slot: usize, weight: u32, threshold: u32, present: bool) {
         let known = &mut self.known[slot];
-        known.overloaded &= threshold > 0 && threshold <= known.threshold;
-        (known.weight, known.threshold, known.present) = (weight, threshold, present);
+        let (all, slot32) = (self.live.occupancies(), u32::try_from(slot).unwrap());
+        // LVS forgets an overload when the threshold is raised, and finds the connections that are
+        // there already too many only when one more comes. Sluice is exact, so to agree with LVS on
+        // who is picked the lab gives it that place.
+        let full = known.thresholds.any() && all.read(slot32).full;
+        let stays = full && threshold <= known.threshold;
+        let upper = if stays { threshold } else { threshold.max(known.conns + 1) };
+        let from = Thresholds { upper: known.threshold, lower: 0 };
+        let to = Thresholds { upper: if threshold > 0 { upper } else { 0 }, lower: 0 };
+        known.threshold = threshold;
+        match (from.any(), to.any()) {
+            (true, true) => all.adjust(slot32, 0, from, to),
+            (true, false) => all.part(slot32, 0, from, known.conns),
+            (false, true) => all.join(slot32, 0, to, known.conns),
+            (false, false) => {}
+        }
+        (known.weight, known.thresholds, known.present) = (weight, to, present);
         self.show(slot);
         self.scheduler = self.scheduler.rebuild(self.kind, &self.pool, self.flags);
     }
 
     fn show(&self, slot: usize) {
         let known = &self.known[slot];
-        let weight =
-            if known.present && !known.overloaded && !known.down { known.weight } else { 0 };
-        self.live.set_weight(u32::try_from(slot).unwrap(), weight, 0);
+        let weight = if known.present && !known.down { known.weight } else { 0 };
+        let further = if known.thresholds.any() { LiveView::LOOK_FURTHER } else { 0 };
+        self.live.set_weight(u32::try_from(slot).unwrap(), weight | further, 0);
     }
 }
 
