@@ -9,7 +9,9 @@ pub mod health;
 mod maglev;
 mod query;
 pub mod rebalance;
+mod remembered;
 mod report;
+mod state_file;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +43,7 @@ use drains::Drains;
 use health::{Marked, States};
 use query::Queries;
 use rebalance::{Part, Plan, Rebalance, excess};
+use remembered::Remembered;
 
 /// Something to do on the control thread; must not wait.
 pub type Job = Box<dyn FnOnce(&mut Control) + Send>;
@@ -133,6 +136,7 @@ pub struct Control {
     queries: Queries,
     drains: Drains,
     states: States,
+    remembered: Remembered,
     rebalances: Vec<Rebalance>,
     unconfirmed: Vec<Unconfirmed>,
     last_change: LastChange,
@@ -153,6 +157,8 @@ impl Control {
         let mut store = Store::new(&setup.settings)?;
         let now_ms = (setup.clock)();
         let drains = Drains::load(&setup.settings, &mut store, now_ms);
+        let mut states = States::default();
+        let remembered = Remembered::load(&setup.settings, &store, &mut states, now_ms);
         let mut compiler =
             Compiler::new(&setup.settings, &setup.ports, setup.hops.len(), setup.seed);
         let publisher = Publisher::new(compiler.compile(&store), setup.lcores.len());
@@ -169,7 +175,8 @@ impl Control {
             announcer: Announcer::default(),
             queries: Queries::default(),
             drains,
-            states: States::default(),
+            states,
+            remembered,
             rebalances: Vec::new(),
             unconfirmed: Vec::new(),
             last_change: LastChange { by: String::new(), at_ms: now_ms },
@@ -209,6 +216,7 @@ impl Control {
             // thread's CPU time.
             std::thread::sleep(TICK);
         }
+        self.remembered.save(&self.store, &self.states);
         let end = || Refusal::new(RefusalCode::Stopping, "the director stops");
         self.unconfirmed.drain(..).for_each(|u| (u.done)(Err(end())));
         self.queries.end(&end());
@@ -227,6 +235,7 @@ impl Control {
         for (change, by) in self.drains.tick(&self.store, now_ms) {
             self.apply(&[change], &by, Box::new(|_| {}));
         }
+        self.remembered.tick(&self.store, &self.states, now_ms);
         for (service, Stand { lost, acting, open }) in self.states.news(&self.store, now_ms) {
             if lost {
                 tracing::warn!(%service, new_connections = %acting, fail_open = open, "quorum lost");

@@ -40,7 +40,9 @@ impl Default for Health {
 }
 
 engine::registry! {
-    /// Why a server gets no new connections.
+    /// Why a server gets no new connections. LVS lets the clients that it has a persistence template
+    /// for come all the same to a server of weight 0, which its users set to drain; nobody must
+    /// come to one that is down, or whose turn it is not.
     pub enum Why {
         /// Its configured weight is 0.
         Weight = "weight",

@@ -1,17 +1,19 @@
 //! Deadlines of draining servers: what ends when. They survive a restart of the daemon in a file
 //! beside its socket, which is there only while one runs.
 
-use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use config::spec::{Admin, OnRemove, ServerRef, ServiceRef};
 use config::{Endpoint, Settings};
 use serde::{Deserialize, Serialize};
 
+use super::state_file;
 use crate::change::{Change, ServerEdit};
 use crate::store::{Member, Store};
+
+const WHAT: &str = "deadlines of drains are";
 
 /// A server of one service that drains until a moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,13 +62,7 @@ impl Drains {
         let epoch_ms = u64::try_from(unix).unwrap_or(u64::MAX).saturating_sub(now_ms);
         let file = settings.director.state_file();
         let mut drains = Self { list: Vec::new(), file, epoch_ms, saved: true };
-        let old = read(&drains.file).unwrap_or_else(|error| {
-            if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(file = %drains.file.display(), %error, "deadlines are lost");
-            }
-            Vec::new()
-        });
-        for drain in old {
+        for drain in state_file::read::<Drain>(&drains.file, WHAT) {
             let (service, server) = drain.place();
             let edit = ServerEdit { admin: Some(Admin::Drain), ..ServerEdit::default() };
             if store.apply(&[Change::EditServer { service, server, edit }]).is_ok() {
@@ -115,28 +111,14 @@ impl Drains {
         self.saved &= before == self.list.len();
         if !self.saved {
             self.saved = true;
-            if let Err(error) = self.save() {
-                tracing::warn!(file = %self.file.display(), %error, "deadlines are not saved");
-            }
+            self.save();
         }
         due
     }
 
-    fn save(&self) -> io::Result<()> {
-        if self.list.is_empty() {
-            return match std::fs::remove_file(&self.file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            };
-        }
+    fn save(&self) {
         let since_1970 = |d: &Drain| Drain { until_ms: d.until_ms + self.epoch_ms, ..d.clone() };
         let list: Vec<Drain> = self.list.iter().map(since_1970).collect();
-        let new = self.file.with_extension("new");
-        std::fs::write(&new, serde_json::to_vec(&list)?)?;
-        std::fs::rename(&new, &self.file)
+        state_file::write(&self.file, WHAT, &list);
     }
-}
-
-fn read(file: &Path) -> io::Result<Vec<Drain>> {
-    Ok(serde_json::from_slice(&std::fs::read(file)?)?)
 }

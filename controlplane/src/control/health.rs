@@ -2,7 +2,7 @@
 //!
 //! Health is kept by server slot and is no configuration: a change of it moves words of the
 //! lcores' live views at once, and neither the store's version nor a snapshot. A server that is
-//! removed takes it along; one that is added is `unknown`. It does not survive the process.
+//! removed takes it along; one that is added is `unknown`.
 //!
 //! By the same words backups stand in for servers, and back: see [`crate::states`].
 
@@ -51,6 +51,8 @@ pub(super) struct States {
     services: HashMap<ServiceId, Duty>,
     /// Whether something is to be told.
     news: bool,
+    /// How often somebody's health has changed.
+    marks: u64,
 }
 
 /// A server whose health was set.
@@ -71,6 +73,22 @@ impl States {
         self.slots.get(slot as usize).copied().unwrap_or_default()
     }
 
+    /// Moves whenever somebody's health has changed.
+    pub(super) const fn marks(&self) -> u64 {
+        self.marks
+    }
+
+    /// Sets a slot's health; it counts with its service's next weights.
+    pub(super) fn set(&mut self, slot: u32, health: Health, now_ms: u64) {
+        let slot = slot as usize;
+        self.slots.resize(self.slots.len().max(slot + 1), State::default());
+        let state = &mut self.slots[slot];
+        if state.health != health {
+            (state.health, state.since_ms) = (health, Some(now_ms));
+            self.marks += 1;
+        }
+    }
+
     /// How a service stands.
     pub(super) fn stand(&self, service: ServiceId) -> Stand {
         self.services.get(&service).map_or_else(Stand::default, |duty| duty.stand)
@@ -81,7 +99,8 @@ impl States {
         let slots = store.slots().all();
         self.slots.resize(slots.len(), State::default());
         for (slot, s) in (0_u32..).zip(slots).filter(|(_, s)| s.usage != Use::Member) {
-            self.slots[slot as usize] = State::default();
+            let gone = std::mem::take(&mut self.slots[slot as usize]);
+            self.marks += u64::from(gone.health != Health::Unknown);
             lives.iter().for_each(|live| live.set_weight(slot, 0, s.generation));
         }
         let before = std::mem::take(&mut self.services);
@@ -104,10 +123,7 @@ impl States {
         self.slots.resize(store.slots().all().len(), State::default());
         let mut services = Vec::new();
         for (entry, slot) in found {
-            let state = &mut self.slots[slot as usize];
-            if state.health != health {
-                (state.health, state.since_ms) = (health, Some(now_ms));
-            }
+            self.set(slot, health, now_ms);
             self.weigh(entry, store, lives);
             services.push(entry.spec.name.clone());
         }

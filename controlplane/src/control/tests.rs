@@ -1,6 +1,7 @@
 //! The control thread with lcores that do what the test says.
 
 use std::net::IpAddr;
+use std::sync::atomic::AtomicU32;
 use std::sync::mpsc;
 
 use config::settings::Port;
@@ -66,10 +67,31 @@ impl Lcore {
 mod rules;
 mod states;
 
+/// What survives a restart, in files of one test alone.
+struct State(PathBuf);
+
+impl State {
+    fn new() -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let name = format!("sluice-control-{}-{number}.state", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        for file in [self.0.clone(), self.0.with_extension("health")] {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
 struct Rig {
     control: Control,
     lcores: Vec<Lcore>,
     now: u64,
+    _state: Option<State>,
 }
 
 const OUR_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -96,7 +118,9 @@ fn rig() -> Rig {
     rig_of(settings())
 }
 
-fn rig_of(settings: Settings) -> Rig {
+fn rig_of(mut settings: Settings) -> Rig {
+    let state = settings.director.state.is_none().then(State::new);
+    settings.director.state = settings.director.state.or(state.as_ref().map(|s| s.0.clone()));
     let (servers, services) = (2_048, 2_048);
     let hops = Arc::new(HopTable::new(hop_capacity(&settings)));
     let (mut links, mut parts) = (Vec::new(), Vec::new());
@@ -133,7 +157,7 @@ fn rig_of(settings: Settings) -> Rig {
         thinned: Vec::new(),
     };
     let lcores = parts.into_iter().map(lcore).collect();
-    Rig { control, lcores, now: 0 }
+    Rig { control, lcores, now: 0, _state: state }
 }
 
 impl Rig {

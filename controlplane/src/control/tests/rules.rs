@@ -1,24 +1,11 @@
 //! Drains with a deadline, and services that are rebalanced.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use config::spec::OnRemove;
 
 use super::*;
 use crate::views::ServerView;
 
-/// A file of this test alone.
-struct State(PathBuf);
-
 impl State {
-    fn new() -> Self {
-        static LAST: AtomicU32 = AtomicU32::new(0);
-        let number = LAST.fetch_add(1, Ordering::Relaxed);
-        let name = format!("sluice-drains-{}-{number}.state", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-
     fn rig(&self) -> Rig {
         let mut settings = settings();
         settings.director.state = Some(self.0.clone());
@@ -29,12 +16,6 @@ impl State {
         let mut rig = rig_of(settings);
         rig.settle();
         rig
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

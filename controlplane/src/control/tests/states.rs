@@ -201,6 +201,39 @@ fn who_is_down_serves_where_nobody_else_can() {
     assert_eq!(rig.control.services(None).unwrap()[0].acting, Acting::Nobody);
 }
 
+#[test]
+fn health_survives_a_restart() {
+    let state = State::new();
+    let mut settings = two_services();
+    settings.director.state = Some(state.0.clone());
+    let file = state.0.with_extension("health");
+    let mut rig = rig_of(settings.clone());
+    rig.settle();
+    assert!(!file.exists(), "there is nothing to remember");
+    mark(&mut rig, 11, Health::Down);
+    mark(&mut rig, 12, Health::Up);
+    rig.settle();
+    drop(rig);
+    let mut rig = rig_of(settings.clone());
+    assert_eq!(weights(&rig), [0, 1, 0, 1], "from the first packet on");
+    assert_eq!((view(&rig, 0, 0).health, view(&rig, 1, 1).health), (Health::Down, Health::Up));
+    let del = Change::DelServer { service: web().into(), server: server(11), then: None };
+    let _ = rig.apply(del);
+    rig.settle();
+    let add = ServerSpec { weight: 3, ..ServerSpec::new(IpAddr::from([10, 0, 0, 11])) };
+    let _ = rig.apply(Change::AddServer { service: web().into(), server: add });
+    rig.settle();
+    drop(rig);
+    let mut rig = rig_of(settings.clone());
+    assert_eq!(weights(&rig), [3, 1, 0, 1], "a server that was removed is forgotten");
+    (11..=12).for_each(|last| mark(&mut rig, last, Health::Unknown));
+    rig.settle();
+    assert!(!file.exists());
+    std::fs::write(&file, b"[{}]").unwrap();
+    drop(rig);
+    assert_eq!(weights(&rig_of(settings)), [3, 1, 3, 1], "a broken file stops nothing");
+}
+
 /// However often a service changes, it is told once a second, and in the end as it is.
 #[test]
 fn news_is_bounded_and_ends_with_the_truth() {
