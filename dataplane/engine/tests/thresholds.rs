@@ -207,6 +207,30 @@ fn flows_without_an_entry_heed_no_threshold() {
     assert_exact(&w);
 }
 
+/// Datagrams of a one-packet service find a full server closed, and fill none: they have no end.
+#[test]
+fn one_packet_services_heed_a_threshold_and_take_no_place() {
+    let mut w = world(2, 4_000, SHORT);
+    service(&mut w, L4Proto::Udp, SchedulerKind::Rr, 80, &[1]);
+    w.limit(0, upper(2));
+    let datagrams = |w: &mut World, clients: std::ops::Range<usize>| {
+        for n in clients {
+            let client = Client::nth(n, 80, L4Proto::Udp);
+            send(w, client.owner(w), &client.packet("", n as u64));
+        }
+        settle(w);
+        slots(w).len()
+    };
+    for (one_packet, clients, went) in [(true, 0..9, 9), (false, 10..19, 2), (true, 20..29, 0)] {
+        w.services[0].rules.one_packet = one_packet;
+        w.publish();
+        settle(&mut w);
+        assert_eq!(datagrams(&mut w, clients), went, "one packet: {one_packet}");
+        assert_exact(&w);
+    }
+    assert_eq!(entries(&w, 0).0, 2);
+}
+
 #[test]
 fn half_open_connections_cannot_fill_a_server() {
     let mut w = limited(8, SchedulerKind::Rr, &[100]);
