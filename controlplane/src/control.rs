@@ -378,6 +378,7 @@ impl Control {
                 let from = (lcore, self.setup.lcores[lcore].core);
                 self.queries.row(from, &row, &self.store, self.now_ms);
             }
+            Event::Declined(thin) => self.rebalances.iter_mut().for_each(|r| r.declined(thin)),
             Event::QueryDone { id, next } => self.queries.answered(lcore, id, next, self.now_ms),
         }
     }

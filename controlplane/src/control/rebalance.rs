@@ -69,7 +69,8 @@ impl Rebalance {
         }
     }
 
-    /// A portion, if it is time for one. False when there is nothing more to do.
+    /// A portion, if it is time for one. False when there was nothing to do any more: a portion
+    /// later, so that what an lcore declines meanwhile finds its way back.
     pub(super) fn tick(&mut self, lcores: &mut [LcoreLink], now_ms: u64) -> bool {
         if now_ms < self.due_ms {
             return true;
@@ -85,31 +86,46 @@ impl Rebalance {
             }
             // All that keeps it the fullest by about one step, so that a few steps do.
             let step = portion.div_ceil(8).min(fullest.left);
-            fullest.left -= step;
             portion -= step;
-            spread(lcores, *fullest, step);
+            let unsent = spread(lcores, *fullest, step);
+            fullest.left -= step - unsent;
+            if unsent > 0 {
+                break;
+            }
         }
-        self.parts.iter().any(|p| p.left > 0)
+        true
+    }
+
+    /// An lcore has no place for an order: it is to be given again.
+    pub(super) fn declined(&mut self, thin: Thin) {
+        let place = (thin.server, thin.generation);
+        if let Some(part) = self.parts.iter_mut().find(|p| (p.server, p.generation) == place) {
+            part.left += u64::from(thin.count);
+        }
     }
 }
 
-/// Orders lcores to give up `count` connections, the one that has most of them first.
-fn spread(lcores: &mut [LcoreLink], part: Part, count: u64) {
+/// Orders lcores to give up `count` connections, the one that has most of them first. Returns how
+/// many are still to be ordered because a ring is full.
+fn spread(lcores: &mut [LcoreLink], part: Part, count: u64) -> u64 {
     let Part { server, generation, .. } = part;
     let active = |l: &LcoreLink| l.board.servers[server as usize].counts(generation).active;
     let mut order: Vec<(u32, usize)> =
         lcores.iter().enumerate().map(|(i, l)| (active(l), i)).collect();
     order.sort_unstable_by(|a, b| b.cmp(a));
     let mut left = u32::try_from(count).unwrap_or(u32::MAX);
+    let mut unsent = 0;
     for (active, lcore) in order {
         let count = left.min(active);
         left -= count;
         if count > 0 {
-            // A full ring loses a portion: the operator sees it by what is left.
             let order = Order::Thin(Thin { server, generation, count });
-            let _ = lcores[lcore].end.orders.push(order);
+            if lcores[lcore].end.orders.push(order).is_err() {
+                unsent += u64::from(count);
+            }
         }
     }
+    unsent
 }
 
 #[cfg(test)]

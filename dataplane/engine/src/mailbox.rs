@@ -86,6 +86,8 @@ pub enum Event {
     Arp(ArpHeard),
     /// A packet waits for this next hop.
     HopWanted(HopId),
+    /// It thins as many servers as it can; this order comes back.
+    Declined(Thin),
     /// One connection of a query.
     Conn(ConnRow),
     /// The query has ended; `next` is the bucket to go on from, `None` at the end of the table.

@@ -35,14 +35,20 @@ impl Sweep {
         self.rearm_left = buckets;
     }
 
-    /// So many connections of a server are to end. An order too many is forgotten; the control
-    /// thread sees what was done by the counts.
-    pub(crate) fn thin(&mut self, order: Thin, buckets: u32) {
-        match self.thin.iter_mut().find(|t| (t.server, t.generation) == order.place()) {
+    /// So many connections of a server are to end. An order that finds no place comes back.
+    #[cold]
+    pub(crate) fn thin(&mut self, order: Thin, buckets: u32) -> Option<Thin> {
+        self.thin.retain(|t| t.count > 0);
+        match self.thin.iter_mut().find(|t| t.place() == order.place()) {
             Some(known) => known.count = known.count.saturating_add(order.count),
-            None => drop(self.thin.try_push(order)),
+            None => {
+                if let Err(full) = self.thin.try_push(order) {
+                    return Some(full.element());
+                }
+            }
         }
         self.thin_left = buckets;
+        None
     }
 
     /// Whether there is nothing to do.
@@ -89,5 +95,24 @@ impl Sweep {
                 lcore.move_state(snap, id, ConnState::Reset, now);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_finds_no_place_comes_back() {
+        let mut sweep = Sweep::default();
+        let order = |server| Thin { server, generation: 0, count: 5 };
+        for server in 0..16 {
+            assert_eq!(sweep.thin(order(server), 8), None);
+        }
+        assert_eq!(sweep.thin(order(16), 8), Some(order(16)));
+        assert_eq!(sweep.thin(order(3), 8), None, "one more for a server that has a place");
+        assert_eq!(sweep.thin[3].count, 10);
+        sweep.thin[7].count = 0;
+        assert_eq!(sweep.thin(order(16), 8), None, "a place that is done with is free");
     }
 }

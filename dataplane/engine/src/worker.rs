@@ -11,7 +11,7 @@ use crate::frame::{BURST, Frame, FramePool};
 use crate::lcore::{Lcore, LcoreParts};
 use crate::limit::Limit;
 use crate::listing::{Listing, Sight};
-use crate::mailbox::{ArpOrder, Held, LcoreEnd, Order};
+use crate::mailbox::{ArpOrder, Event, Held, LcoreEnd, Order};
 use crate::neigh::PortId;
 use crate::owner::Handed;
 use crate::parking::Leaving;
@@ -119,7 +119,11 @@ impl<R: RxQueue, T: TxQueue<F = R::F>, P: FramePool<F = R::F>> Worker<R, T, P> {
             match order {
                 Order::Snapshot(new) => self.adopt(new),
                 Order::Arp(order) => self.originate(order),
-                Order::Thin(thin) => self.sweep.thin(thin, self.lcore.table.n_buckets()),
+                Order::Thin(thin) => {
+                    if let Some(back) = self.sweep.thin(thin, self.lcore.table.n_buckets()) {
+                        self.lcore.tell(Event::Declined(back), now);
+                    }
+                }
                 Order::Query(query) => {
                     let packets = packets(&self.lcore.board.stats);
                     self.query = Some(Listing::new(query, now, packets));

@@ -125,3 +125,23 @@ fn the_fullest_servers_give_up_what_is_above_their_share() {
     (0..10).for_each(|_| rig.step(100, &[0, 1]));
     assert_eq!((stopped.connections, given(&rig, 0) + given(&rig, 1)), (0, 200));
 }
+
+/// 1,500 connections in portions of several orders, more than a ring holds.
+#[test]
+fn a_portion_that_finds_no_room_is_given_again() {
+    let mut rig = rig();
+    rig.settle();
+    rig.lcores[0].board.servers[0].change(0, 0, 3_000, 0);
+    rig.step(1, &[]);
+    let plan = rig.control.rebalance(&web().into(), 200).unwrap();
+    assert_eq!(plan.connections, 1_500);
+    (0..100).for_each(|_| rig.step(100, &[1]));
+    let given = |rig: &Rig| rig.lcores[0].thinned.iter().map(|t| t.count).sum::<u32>();
+    rig.lcores[0].turn();
+    assert!(given(&rig) < 1_500, "all of it went into one ring");
+    let declined = *rig.lcores[0].thinned.last().unwrap();
+    rig.lcores[0].end.events.push(Event::Declined(declined)).unwrap();
+    (0..100).for_each(|_| rig.step(100, &[0, 1]));
+    assert_eq!(given(&rig), 1_500 + declined.count);
+    assert!(rig.control.rebalances.is_empty(), "done");
+}

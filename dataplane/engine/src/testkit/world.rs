@@ -236,7 +236,7 @@ impl World {
                     Event::HopWanted(hop) => self.wanted.push(hop),
                     Event::Conn(row) => self.rows.push((lcore, row)),
                     Event::QueryDone { id, next } => self.ended.push((lcore, id, next)),
-                    Event::Arp(_) => {}
+                    Event::Arp(_) | Event::Declined(_) => {}
                 }
             }
             site.post();
