@@ -79,24 +79,30 @@ impl Ctl {
     /// # Errors
     /// Those of the request and of stdout.
     pub fn apply(&mut self, change: &Change) -> Result<(), Failed> {
+        let done = self.ask(change)?;
+        self.applied(&done)
+    }
+
+    /// Sends a change; what became of it.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn ask(&mut self, change: &Change) -> Result<Value, Failed> {
         let whole = serde_json::to_value(change).expect("changes have string keys");
         let params = whole.get("params").cloned().unwrap_or_else(|| json!({}));
         let method = whole["method"].as_str().unwrap_or_default().to_owned();
-        let applied = self.client()?.ask(&method, &params)?;
-        self.applied(&applied)
+        Ok(self.client()?.ask(&method, &params)?)
     }
 
     /// Says what became of changes.
     ///
     /// # Errors
     /// Those of stdout.
-    pub fn applied(&self, applied: &Value) -> Result<(), Failed> {
+    pub fn applied(&self, done: &Value) -> Result<(), Failed> {
         if self.json {
-            return self.print_json(applied);
+            return self.print_json(done);
         }
-        let number = |key: &str| applied[key].as_u64().unwrap_or(0);
-        let lcores = config::text::many(number("lcores"), "lcore");
-        print(&format!("config #{} on {lcores}\n", number("config")))
+        print(&format!("{}\n", applied(done)))
     }
 
     /// Prints a document, with its version.
@@ -110,6 +116,13 @@ impl Ctl {
         }
         print(&format!("{whole}\n"))
     }
+}
+
+/// `config #119 on 3 lcores`.
+#[must_use]
+pub fn applied(done: &Value) -> String {
+    let number = |key: &str| done[key].as_u64().unwrap_or(0);
+    format!("config #{} on {}", number("config"), config::text::many(number("lcores"), "lcore"))
 }
 
 /// Reads a document as the director's views.

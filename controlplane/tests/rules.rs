@@ -42,7 +42,10 @@ fn servers_are_removed_in_four_ways() {
 fn a_server_drains_in_all_its_services() {
     let director = Director::start();
     let told = good(&director, "server drain web-2 --deadline 300s --then reset");
-    assert!(told.contains("web-2 drains in 1 service: web, reset in 300 s, by "), "{told}");
+    assert!(told.starts_with("web-2 (10.0.1.12) drains in 1 service: web. By "), "{told}");
+    assert!(told.contains(" UTC, then reset. Serving weight left "), "{told}");
+    assert!(told.contains("\nno new connections since "), "{told}");
+    assert!(told.contains(" UTC (config #2 on 2 lcores)\n"), "{told}");
     assert!(told.contains("undo: sluicectl server enable web-2"), "{told}");
     assert!(told.contains("web 0 -> 0 active   100 %"), "{told}");
     let list = good(&director, "server list web");

@@ -169,6 +169,7 @@ macro_rules! commands {
     };
 }
 
+mod drain_screen;
 pub mod words;
 
 commands! {

@@ -1,16 +1,17 @@
 //! `server drain`.
 
-use std::time::Duration;
+use std::io::IsTerminal;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use config::ServerRef;
 use config::spec::OnRemove;
 
 use super::Command;
+use super::drain_screen::{Place, Progress, headline, left, time_of_day};
 use super::words::OneOrAll;
 use crate::change::Change;
-use crate::ctl::{Ctl, Failed, print, read};
+use crate::ctl::{self, Ctl, Failed, print, read};
 use crate::document::Services;
-use crate::table::count;
 use crate::views::ServerView;
 
 /// Give a real server no new connections, in all its services, and watch the others end
@@ -42,66 +43,73 @@ impl Command for ServerDrain {
     }
 
     fn run(self, ctl: &mut Ctl) -> Result<(), Failed> {
-        let (server, watch) = (self.server.clone(), !self.no_wait && !ctl.json());
-        ctl.apply(&self.change()?)?;
-        if watch { follow(ctl, &server) } else { Ok(()) }
+        let (server, wait) = (self.server.clone(), !self.no_wait);
+        let change = self.change()?;
+        if ctl.json() {
+            return ctl.apply(&change);
+        }
+        let applied = ctl.ask(&change)?;
+        let now_ms = since_1970();
+        let (began, by) = look(ctl, &server)?;
+        print(&format!(
+            "{}\nno new connections since {}.{:03} UTC ({})\n",
+            headline(&began, &by, now_ms),
+            time_of_day(now_ms),
+            now_ms % 1000,
+            ctl::applied(&applied)
+        ))?;
+        if wait { follow(ctl, &server, began) } else { print(&undo(&server)) }
     }
 }
 
-/// One line a second, while something changes, until nothing is left or the deadline is over.
-fn follow(ctl: &mut Ctl, server: &ServerRef) -> Result<(), Failed> {
-    let began = look(ctl, server)?;
-    let services: Vec<&str> = began.iter().map(|(service, _)| service.as_str()).collect();
-    let deadline = began.iter().find_map(|(_, s)| s.drain.as_ref());
-    let until = deadline.map_or_else(String::new, |d| {
-        format!(", {} in {} s, by {}", d.then, d.left_ms.div_ceil(1000), d.by)
-    });
-    let of = config::text::many(services.len() as u64, "service");
-    print(&format!("{server} drains in {of}: {}{until}\n", services.join(", ")))?;
-    print(&format!("Ctrl-C leaves it draining.   undo: sluicectl server enable {server}\n"))?;
+fn since_1970() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn undo(server: &ServerRef) -> String {
+    format!("undo: sluicectl server enable {server}\n")
+}
+
+/// Until nothing is left or the deadline is over: on a terminal one line that is drawn anew each
+/// second, above how to undo it; elsewhere a line when something has changed.
+fn follow(ctl: &mut Ctl, server: &ServerRef, began: Vec<Place>) -> Result<(), Failed> {
+    let deadline = began.iter().any(|p| p.drain.is_some());
+    let terminal = std::io::stdout().is_terminal();
+    let foot = format!("Ctrl-C leaves it draining.   {}", undo(server));
+    if !terminal {
+        print(&foot)?;
+    }
+    let mut now = began.clone();
+    let mut progress = Progress::new(began, terminal);
     let mut last = String::new();
     loop {
-        let now = look(ctl, server)?;
-        let line = progress(&began, &now);
-        if line != last {
+        let line = progress.line(&now);
+        if terminal {
+            let up = if last.is_empty() { "" } else { "\x1b[2A\x1b[J" };
+            print(&format!("{up}{line}\n{foot}"))?;
+        } else if line != last {
             print(&format!("{line}\n"))?;
-            last = line;
         }
-        let ended = deadline.is_some() && now.iter().all(|(_, s)| s.drain.is_none());
+        last = line;
+        let ended = deadline && now.iter().all(|p| p.drain.is_none());
         if ended || left(&now) == 0 {
             return Ok(());
         }
         std::thread::sleep(Duration::from_secs(1));
+        now = look(ctl, server)?.0;
     }
 }
 
-type Seen = Vec<(String, ServerView)>;
-
-fn look(ctl: &mut Ctl, server: &ServerRef) -> Result<Seen, Failed> {
+/// The server in all its services, and who changed the director last.
+fn look(ctl: &mut Ctl, server: &ServerRef) -> Result<(Vec<Place>, String), Failed> {
     let doc: Services = read(ctl.client()?.ask("service.list", &OneOrAll::default())?)?;
     let is = |s: &ServerView| match server {
         ServerRef::Address(a, port) => s.address == *a && port.is_none_or(|p| p == s.port),
         ServerRef::Name(name) => s.name == *name,
     };
-    let of = |service: crate::views::ServiceView| {
-        let found: Vec<_> = service.servers.into_iter().filter(&is).collect();
-        found.into_iter().map(move |s| (service.name.clone(), s))
-    };
-    Ok(doc.services.into_iter().flat_map(of).collect())
-}
-
-fn left(seen: &Seen) -> u64 {
-    seen.iter().map(|(_, s)| s.active + s.inactive).sum()
-}
-
-fn progress(began: &Seen, now: &Seen) -> String {
-    let one = |((service, a), (_, b)): (&(String, ServerView), &(String, ServerView))| {
-        format!("{service} {} -> {} active", count(a.active), count(b.active))
-    };
-    let each: Vec<String> = began.iter().zip(now).map(one).collect();
-    let (all, left) = (left(began), left(now));
-    let done = (all.saturating_sub(left) * 100).checked_div(all).unwrap_or(100);
-    format!("{}   {done} %", each.join("   "))
+    let places = doc.services.into_iter().flat_map(|service| Place::all(service, is)).collect();
+    Ok((places, doc.director.by))
 }
 
 fn seconds(text: &str) -> Result<u32, String> {
