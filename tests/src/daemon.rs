@@ -14,6 +14,8 @@ use crate::{program, wait_for};
 
 /// The EAL, tables and ports take about a second; the first touch of memory may take four.
 const START: Duration = Duration::from_secs(30);
+/// Keys of `[director]` in most stories.
+const CONNECTIONS: &str = "connections = \"256k\"\n";
 const END: Duration = Duration::from_secs(10);
 
 /// A running director.
@@ -33,9 +35,21 @@ impl Daemon {
         device: &str,
         services: &str,
     ) -> anyhow::Result<Self> {
+        Self::in_lab_with(lab, lcores, device, CONNECTIONS, services)
+    }
+
+    /// The same with keys of `[director]`: how many connections, and what else differs.
+    pub fn in_lab_with(
+        lab: &Lab,
+        lcores: &[usize],
+        device: &str,
+        director: &str,
+        services: &str,
+    ) -> anyhow::Result<Self> {
         let port = format!("device = \"{device}\"\naddresses = [\"192.0.2.2/24\"]\n");
         let sluiced = lab.command("d", program("sluiced"));
-        Self::start(lab.state(), sluiced, &config(lab.state(), lcores, &port, services))
+        let config = config(lab.state(), lcores, &port, services);
+        Self::start(lab.state(), sluiced, &config.replace(CONNECTIONS, director))
     }
 
     /// Starts `sluiced` by a command, with its files in `dir`, and waits until it says hello.
@@ -87,11 +101,14 @@ impl Daemon {
         Ok(kill(pid(&self.child), signal)?)
     }
 
-    /// Memory that the process holds, in kB.
+    /// Memory that the process holds, in kB, hugepages included.
     pub fn memory_kb(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).context("no VmRSS")?;
-        Ok(line.trim().trim_end_matches(" kB").parse()?)
+        let read = |name: &str| {
+            let line = status.lines().find_map(|l| l.strip_prefix(name)).context("no such line")?;
+            line.trim().trim_end_matches(" kB").parse::<u64>().context("a number")
+        };
+        Ok(read("VmRSS:")? + read("HugetlbPages:")?)
     }
 
     /// True while the process lives.
@@ -110,7 +127,7 @@ impl Drop for Daemon {
 pub fn config(dir: &Path, lcores: &[usize], port: &str, services: &str) -> String {
     let socket = dir.join("control.sock");
     format!(
-        "[director]\nname = \"lab\"\nlcores = {lcores:?}\nconnections = \"256k\"\n\
+        "[director]\nname = \"lab\"\nlcores = {lcores:?}\n{CONNECTIONS}\
          socket = {socket:?}\n\n[[port]]\nname = \"p0\"\n{port}\n{services}"
     )
 }

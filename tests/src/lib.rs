@@ -8,6 +8,7 @@ pub mod ctl;
 pub mod daemon;
 pub mod lab;
 pub mod load;
+pub mod service;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -11,28 +11,14 @@ use tests::daemon::Daemon;
 use tests::lab::story;
 use tests::load::Wrk;
 use tests::output;
+use tests::service::{DEVICE, URL, web};
 
-const DEVICE: &str = "net_af_packet0,iface=eth0";
-const URL: &str = "http://192.0.2.10/";
 const MANY: usize = 1000;
-
-const WEB: &str = r#"
-[[service]]
-name = "web"
-listen = "tcp 192.0.2.10:80"
-scheduler = "wlc"
-forward = "dr"
-servers = [
-  { name = "web-1", address = "192.0.2.11" },
-  { name = "web-2", address = "192.0.2.12" },
-  { name = "web-3", address = "192.0.2.13" },
-]
-"#;
 
 /// Runs a story beside a load that must not see one failure.
 fn undisturbed(act: impl FnOnce(&Ctl) -> anyhow::Result<()>) {
     story(|lab| {
-        let mut daemon = Daemon::in_lab(lab, &[1], DEVICE, WEB)?;
+        let mut daemon = Daemon::in_lab(lab, &[1], DEVICE, &web("wlc", [1; 3]))?;
         let load = Wrk::start(lab, "c1", URL)?;
         std::thread::sleep(Duration::from_millis(500));
         act(&daemon.ctl)?;
@@ -153,7 +139,7 @@ fn services(ctl: &Ctl) -> anyhow::Result<usize> {
 #[test]
 fn a_signal_ends_it() {
     story(|lab| {
-        let mut daemon = Daemon::in_lab(lab, &[1], DEVICE, WEB)?;
+        let mut daemon = Daemon::in_lab(lab, &[1], DEVICE, &web("wlc", [1; 3]))?;
         daemon.signal(Signal::SIGTERM)?;
         ensure!(daemon.wait_for_end()?.success(), "ended badly:\n{}", daemon.log()?);
         ensure!(!daemon.ctl.socket().exists(), "the socket is still there");

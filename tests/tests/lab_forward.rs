@@ -5,32 +5,11 @@ use anyhow::ensure;
 use tests::daemon::Daemon;
 use tests::lab::{Lab, story};
 use tests::load::{Tally, curl, wrk};
+use tests::service::{DEVICE, TWO_QUEUES, service, web};
 use tests::wait_for;
 
-/// Two services on the three real servers, one per way to reach them.
-const SERVICES: &str = r#"
-[[service]]
-name = "web"
-listen = "tcp 192.0.2.10:80"
-scheduler = "rr"
-forward = "dr"
-servers = [
-  { name = "web-1", address = "192.0.2.11" },
-  { name = "web-2", address = "192.0.2.12" },
-  { name = "web-3", address = "192.0.2.13" },
-]
-
-[[service]]
-name = "far"
-listen = "tcp 192.0.2.20:80"
-scheduler = "rr"
-forward = "tunnel"
-servers = [
-  { name = "far-1", address = "192.0.2.11" },
-  { name = "far-2", address = "192.0.2.12" },
-  { name = "far-3", address = "192.0.2.13" },
-]
-
+/// A VIP of another subnet: clients reach it through the director's own address.
+const ROUTED: &str = r#"
 [[service]]
 name = "routed"
 listen = "tcp 198.51.100.10:80"
@@ -38,6 +17,12 @@ scheduler = "rr"
 forward = "dr"
 servers = [{ name = "routed-1", address = "192.0.2.11" }]
 "#;
+
+/// One service per way to reach the three real servers, and one that is routed.
+fn services() -> String {
+    let far = service("far", "192.0.2.20:80", "rr", "tunnel", [1; 3]);
+    web("rr", [1; 3]) + &far + ROUTED
+}
 
 /// Every kind of load on one VIP, none of which may fail, and all servers must have had a part.
 fn drive(lab: &Lab, daemon: &Daemon, service: &str, vip: &str) -> anyhow::Result<()> {
@@ -56,7 +41,7 @@ fn drive(lab: &Lab, daemon: &Daemon, service: &str, vip: &str) -> anyhow::Result
 
 fn forwards(lcores: &[usize], device: &str) {
     story(|lab| {
-        let daemon = Daemon::in_lab(lab, lcores, device, SERVICES)?;
+        let daemon = Daemon::in_lab(lab, lcores, device, &services())?;
         drive(lab, &daemon, "web", "192.0.2.10")?;
         drive(lab, &daemon, "far", "192.0.2.20")?;
         let routed = curl(lab, "c1", "http://198.51.100.10/", 20)?;
@@ -68,12 +53,12 @@ fn forwards(lcores: &[usize], device: &str) {
 
 #[test]
 fn on_one_lcore_over_af_packet() {
-    forwards(&[1], "net_af_packet0,iface=eth0");
+    forwards(&[1], DEVICE);
 }
 
 #[test]
 fn on_two_lcores_over_af_packet() {
-    forwards(&[0, 1], "net_af_packet0,iface=eth0,qpairs=2");
+    forwards(&[0, 1], TWO_QUEUES);
 }
 
 /// One queue for two lcores: half of the flows are handed over.
@@ -86,7 +71,7 @@ fn on_two_lcores_over_af_xdp() {
 #[test]
 fn a_weight_changes_live() {
     story(|lab| {
-        let daemon = Daemon::in_lab(lab, &[1], "net_af_packet0,iface=eth0", SERVICES)?;
+        let daemon = Daemon::in_lab(lab, &[1], DEVICE, &services())?;
         daemon.ctl.ok("server edit tcp 192.0.2.10:80 192.0.2.12 -w 0")?;
         let before = daemon.ctl.servers("web", "conns")?;
         let tally = curl(lab, "c1", "http://192.0.2.10/", 40)?;

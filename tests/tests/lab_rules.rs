@@ -7,25 +7,11 @@ use nix::unistd::Pid;
 use tests::ctl::Ctl;
 use tests::daemon::Daemon;
 use tests::lab::{Lab, story};
-use tests::load::{Held, Wrk, wrk};
-use tests::{output, program, wait_for};
+use tests::load::{Held, wrk};
+use tests::service::{DEVICE, LISTEN, URL, web};
+use tests::{output, wait_for};
 
-const DEVICE: &str = "net_af_packet0,iface=eth0";
-const URL: &str = "http://192.0.2.10/";
 const HELD: u64 = 60;
-
-const WEB: &str = r#"
-[[service]]
-name = "web"
-listen = "tcp 192.0.2.10:80"
-scheduler = "wlc"
-forward = "dr"
-servers = [
-  { name = "web-1", address = "192.0.2.11" },
-  { name = "web-2", address = "192.0.2.12" },
-  { name = "web-3", address = "192.0.2.13" },
-]
-"#;
 
 /// A number that the director counts for a server.
 fn of(ctl: &Ctl, server: &str, what: &str) -> anyhow::Result<u64> {
@@ -36,8 +22,8 @@ fn of(ctl: &Ctl, server: &str, what: &str) -> anyhow::Result<u64> {
 /// A story with connections that a client holds, a third on each server.
 fn held(act: impl FnOnce(&Lab, &Ctl, Held) -> anyhow::Result<()>) {
     story(|lab| {
-        let mut daemon = Daemon::in_lab(lab, &[1], DEVICE, WEB)?;
-        let held = Held::open(lab, "c1", "192.0.2.10:80", HELD)?;
+        let mut daemon = Daemon::in_lab(lab, &[1], DEVICE, &web("wlc", [1; 3]))?;
+        let held = Held::open(lab, "c1", LISTEN, HELD)?;
         wait_for("a third on each", Duration::from_secs(3), || {
             Ok(of(&daemon.ctl, "web-1", "active")? == HELD / 3)
         })?;
@@ -114,7 +100,7 @@ fn a_removed_server_resets_its_connections_if_told() {
 #[test]
 fn a_port_is_used_again() {
     story(|lab| {
-        let daemon = Daemon::in_lab(lab, &[1], DEVICE, WEB)?;
+        let daemon = Daemon::in_lab(lab, &[1], DEVICE, &web("wlc", [1; 3]))?;
         // Only the director is to remember an ended connection.
         let no_wait = ["-qw", "net.ipv4.tcp_max_tw_buckets=0"];
         output(lab.command("c1", "sysctl").args(no_wait))?;
@@ -140,54 +126,4 @@ fn a_port_is_used_again() {
         }
         Ok(())
     });
-}
-
-/// A table that a flood of spoofed SYNs fills many times over, with and without a guard: a client
-/// that keeps its connections and one that opens ever-new ones see no failure.
-fn flooded(guard: &str) {
-    story(|lab| {
-        let lab_state = lab.state();
-        let port = format!("device = \"{DEVICE}\"\naddresses = [\"192.0.2.2/24\"]\n");
-        let config = tests::daemon::config(lab_state, &[1], &port, WEB);
-        let small = format!("connections = \"64k\"\n{guard}");
-        let config = config.replace("connections = \"256k\"\n", &small);
-        let mut daemon = Daemon::start(lab_state, lab.command("d", program("sluiced")), &config)?;
-        let kept = Wrk::start(lab, "c2", URL)?;
-        std::thread::sleep(Duration::from_millis(500));
-        let before = daemon.memory_kb()?;
-        let mut flood = lab.command("c1", program("lab-flood"));
-        let mut flood = flood.args(["192.0.2.10:80", "20000", "8"]).spawn()?;
-        std::thread::sleep(Duration::from_secs(2));
-        let new = wrk(lab, "c2", URL, 5, true)?;
-        ensure!(flood.wait()?.success(), "the flood came");
-        let kept = kept.finish()?;
-        let stats = daemon.ctl.json("stats")?;
-        let total = |name: &str| stats["stats"]["totals"][name].as_u64().unwrap_or(0);
-        let grown = daemon.memory_kb()?.saturating_sub(before);
-        println!(
-            "kept {kept:?}, new {new:?}; created {} untracked {} guarded {} evicted {}; {grown} kB",
-            total("created"),
-            total("untracked"),
-            total("flood_guarded"),
-            total("half_open_evicted")
-        );
-        ensure!(kept.failed + new.failed == 0, "{kept:?} {new:?}");
-        ensure!(kept.requests > 100 && new.requests > 100, "{kept:?} {new:?}");
-        ensure!(total("untracked") > 1000, "the flood was no flood");
-        ensure!(guard.is_empty() || total("flood_guarded") > 1000, "the guard was asleep");
-        // 64k connections of 96 bytes, and what the flood's answers need.
-        ensure!(grown < 16 << 10, "{grown} kB more");
-        ensure!(daemon.is_running(), "sluiced ended:\n{}", daemon.log()?);
-        Ok(())
-    });
-}
-
-#[test]
-fn a_flood_fills_the_table() {
-    flooded("");
-}
-
-#[test]
-fn a_flood_meets_the_guard() {
-    flooded("flood-guard = 5000\n");
 }

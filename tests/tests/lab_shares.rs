@@ -5,25 +5,13 @@ use anyhow::ensure;
 use tests::daemon::Daemon;
 use tests::lab::{Lab, story};
 use tests::load::{Held, open_at_server};
+use tests::service::{DEVICE, LISTEN, TWO_QUEUES, web};
 use tests::wait_for;
 
 const HELD: u64 = 300;
 const WEIGHTS: [(&str, u8, f64); 3] =
     [("web-1", 1, 100.0), ("web-2", 2, 150.0), ("web-3", 3, 200.0)];
 const TOTAL_WEIGHT: f64 = 450.0;
-
-const SERVICES: &str = r#"
-[[service]]
-name = "web"
-listen = "tcp 192.0.2.10:80"
-scheduler = "wlc"
-forward = "dr"
-servers = [
-  { name = "web-1", address = "192.0.2.11", weight = 100 },
-  { name = "web-2", address = "192.0.2.12", weight = 150 },
-  { name = "web-3", address = "192.0.2.13", weight = 200 },
-]
-"#;
 
 /// 22.2, 33.3 and 44.4 %, each within one percentage point, as the servers themselves count.
 fn shares_by_weight(lab: &Lab) -> anyhow::Result<()> {
@@ -38,11 +26,9 @@ fn shares_by_weight(lab: &Lab) -> anyhow::Result<()> {
 
 fn wlc_spreads(lcores: &[usize], device: &str) {
     story(|lab| {
-        let daemon = Daemon::in_lab(lab, lcores, device, SERVICES)?;
-        let held = [
-            Held::open(lab, "c1", "192.0.2.10:80", HELD / 2)?,
-            Held::open(lab, "c2", "192.0.2.10:80", HELD / 2)?,
-        ];
+        let daemon = Daemon::in_lab(lab, lcores, device, &web("wlc", [100, 150, 200]))?;
+        let held =
+            [Held::open(lab, "c1", LISTEN, HELD / 2)?, Held::open(lab, "c2", LISTEN, HELD / 2)?];
         shares_by_weight(lab)?;
         wait_for("the director counts what the servers do", Duration::from_secs(3), || {
             let active = daemon.ctl.servers("web", "active")?;
@@ -57,12 +43,12 @@ fn wlc_spreads(lcores: &[usize], device: &str) {
 
 #[test]
 fn wlc_on_one_lcore() {
-    wlc_spreads(&[1], "net_af_packet0,iface=eth0");
+    wlc_spreads(&[1], DEVICE);
 }
 
 #[test]
 fn wlc_on_two_lcores() {
-    wlc_spreads(&[0, 1], "net_af_packet0,iface=eth0,qpairs=2");
+    wlc_spreads(&[0, 1], TWO_QUEUES);
 }
 
 #[test]

@@ -26,13 +26,15 @@ fn main() -> anyhow::Result<()> {
         .context("a raw socket")?;
     let address = SockaddrIn::from(to);
     let (began, total) = (Instant::now(), rate * seconds);
+    // Another process sends other SYNs.
+    let first = u64::from(std::process::id()) * MOST.0 * MOST.1;
     let (mut n, mut sent) = (0, 0_u64);
     while n < total {
         let due = u64::try_from(began.elapsed().as_micros())?.saturating_mul(rate) / 1_000_000;
         while n < due.min(total) {
             // A full queue loses one: it is a flood.
             sent += u64::from(
-                sendto(raw.as_raw_fd(), &syn(n, to), &address, MsgFlags::empty()).is_ok(),
+                sendto(raw.as_raw_fd(), &syn(first + n, to), &address, MsgFlags::empty()).is_ok(),
             );
             n += 1;
         }
