@@ -137,7 +137,8 @@ fn the_65th_client_is_told_so_and_closed() {
 /// Whoever holds all places without a word keeps nobody out, and whoever asks keeps his.
 #[test]
 fn silent_clients_give_their_places_to_others() {
-    let spare = Duration::from_millis(1500);
+    // Who asked must still count as asking after six more exchanges on a busy machine.
+    let spare = Duration::from_secs(4);
     let director = Director::start_with(Limits { clients: 4, spare, ..Limits::default() });
     let mut silent: Vec<Talk> = (0..3).map(|_| director.connect()).collect();
     let mut asking = director.connect();
