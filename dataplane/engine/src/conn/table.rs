@@ -292,9 +292,10 @@ impl ConnTable {
     ) -> usize {
         // Not an array: to fill it would cost every turn a hundred instructions.
         let mut ended = ArrayVec::<_, ENDED>::new();
-        let mut visited = 0;
+        let live = self.header.live;
+        let (reach, mut visited) = (self.wheel().reach(now, live), 0);
         while visited < budget {
-            let Some(id) = self.wheel().next_due(now, visited) else { break };
+            let Some(id) = self.wheel().next_due(reach, visited) else { break };
             visited += 1;
             match judge(&self.entries[id as usize]) {
                 Fate::Until(due) => self.wheel().arm(id, due),

@@ -23,6 +23,9 @@ pub const SLOT_TICKS: u64 = 128;
 /// Chains of a slot: half a cache line of heads.
 pub(super) const CHAINS: usize = 8;
 const HEAD: u32 = 1 << 31;
+/// Slots that one turn passes at most: 65 s, 16 KB of heads. A table that was taken over, or whose
+/// clock jumped, can be a whole round behind; it catches up in 16 turns.
+const STRIDE: u64 = 512;
 
 /// The heads of the slots' chains, and how far the wheel has turned. The entries are passed in.
 pub(super) struct Wheel<'a> {
@@ -63,15 +66,26 @@ impl Wheel<'_> {
         }
     }
 
-    /// The next entry that is due for a visit at `now`, taken out of its slot; `None` when the
-    /// wheel has caught up. `nth` moves on by one from call to call, so that all chains have turns.
+    /// The last slot that a turn at `now` may visit, with so many entries in all slots.
+    #[inline(always)]
+    pub(super) fn reach(&mut self, now: Ticks, armed: u32) -> u64 {
+        let last = now.0 / SLOT_TICKS;
+        if last < *self.turned + STRIDE { last } else { self.catch_up(last, armed) }
+    }
+
+    #[cold]
+    fn catch_up(&mut self, last: u64, armed: u32) -> u64 {
+        // Behind by more than a round: every slot is due once, and that is all there is.
+        let first = if armed == 0 { last } else { last.saturating_sub(SLOTS as u64 - 1) };
+        *self.turned = first.max(*self.turned);
+        last.min(*self.turned + STRIDE - 1)
+    }
+
+    /// The next entry in a slot up to `reach`, taken out of it; `None` when there is none. `nth` moves
+    /// on by one from call to call, so that all chains have turns.
     #[inline]
-    pub(super) fn next_due(&mut self, now: Ticks, nth: usize) -> Option<u32> {
-        // Behind by more than a round (a table taken over, a clock that jumped): every slot is due
-        // once, and that is all there is.
-        let round = (now.0 / SLOT_TICKS).saturating_sub(SLOTS as u64 - 1);
-        *self.turned = round.max(*self.turned);
-        while *self.turned * SLOT_TICKS <= now.0 {
+    pub(super) fn next_due(&mut self, reach: u64, nth: usize) -> Option<u32> {
+        while *self.turned <= reach {
             let slot = *self.turned as usize % SLOTS * CHAINS;
             let heads = &self.heads[slot..slot + CHAINS];
             // All at once, for most slots of a quiet lcore are empty.
@@ -91,3 +105,68 @@ impl Wheel<'_> {
 
 /// The longest time for which an entry can be armed at once.
 pub const HORIZON: TickSpan = TickSpan(SLOT_TICKS * (SLOTS as u64 - 1));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Rig {
+        heads: Vec<u32>,
+        entries: Vec<Conn>,
+        turned: u64,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            Self { heads: vec![0; SLOTS * CHAINS], entries: vec![Conn::FREE; 10], turned: 0 }
+        }
+
+        fn wheel(&mut self) -> Wheel<'_> {
+            Wheel { heads: &mut self.heads, entries: &mut self.entries, turned: &mut self.turned }
+        }
+
+        /// One turn: what it finds.
+        fn turn(&mut self, now: Ticks, armed: u32) -> Vec<u32> {
+            let mut wheel = self.wheel();
+            let reach = wheel.reach(now, armed);
+            std::iter::from_fn(|| wheel.next_due(reach, 0)).collect()
+        }
+    }
+
+    #[test]
+    fn a_wheel_that_is_behind_catches_up_in_strides() {
+        for (behind, strides) in
+            [(HORIZON.0, 16), (100 * HORIZON.0, 16), ((STRIDE + 1) * SLOT_TICKS, 2)]
+        {
+            let mut rig = Rig::new();
+            rig.turn(Ticks(0), 0);
+            rig.wheel().arm(1, Ticks(0));
+            rig.wheel().arm(2, Ticks(behind));
+            let (mut found, mut turns, now) = (Vec::new(), 0, Ticks(behind));
+            while rig.turned * SLOT_TICKS <= now.0 {
+                let before = rig.turned.max((now.0 / SLOT_TICKS).saturating_sub(SLOTS as u64 - 1));
+                found.extend(rig.turn(now, 2));
+                assert!(rig.turned - before <= STRIDE, "one turn passes no more slots");
+                turns += 1;
+            }
+            found.sort_unstable();
+            assert_eq!((&*found, turns), (&[1, 2][..], strides), "{behind} behind");
+        }
+    }
+
+    #[test]
+    fn an_empty_wheel_has_nothing_to_catch_up_with() {
+        let mut rig = Rig::new();
+        let now = Ticks(3 * HORIZON.0);
+        assert_eq!(rig.turn(now, 0), []);
+        assert_eq!(rig.turned, now.0 / SLOT_TICKS + 1);
+    }
+
+    #[test]
+    fn an_entry_is_visited_in_its_slot_and_not_before() {
+        let mut rig = Rig::new();
+        rig.wheel().arm(3, Ticks(5 * SLOT_TICKS));
+        assert_eq!(rig.turn(Ticks(5 * SLOT_TICKS - 1), 1), []);
+        assert_eq!(rig.turn(Ticks(5 * SLOT_TICKS), 1), [3]);
+    }
+}
