@@ -4,10 +4,12 @@
 //! lcores in one thread, one turn each: what the work alone costs. `threads`: each in its own, as far
 //! as there are cores; there the lines that move between cores come in. Nanoseconds of CPU time per
 //! packet, median of seven runs; `lost` are packets that met a full ring of an owner that did not run.
+//! `view.rs` adds what each lcore pays for the loads of the others. `--json`: an object per line.
 
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, reason = "another benchmark uses the rest")]
 mod rig;
+mod view;
 
 use std::sync::Barrier;
 use std::{array, fs, thread};
@@ -18,6 +20,7 @@ use engine::owner::Peers;
 use engine::sched::Who;
 use engine::stats::LcoreTotals;
 use engine::testkit::HeapFrame;
+use serde_json::json;
 
 use crate::rig::{NOW, Rig, packets};
 
@@ -32,17 +35,34 @@ const MOST_LOST: f64 = 5.0;
 type Seen = (u64, LcoreTotals);
 
 fn main() {
-    println!("{:<18} {:>12} {:>12} {:>8}", "lcores", "ns a packet", "handed over", "lost");
+    let json = std::env::args().any(|a| a == "--json");
+    if !json {
+        println!("{:<18} {:>12} {:>12} {:>8}", "lcores", "ns a packet", "handed over", "lost");
+    }
     for lcores in [1, 2, 4, 8, 16] {
-        print("in turn", lcores, array::from_fn(|_| in_turn(lcores)));
+        print(json, "in turn", lcores, array::from_fn(|_| in_turn(lcores)));
     }
     let cores = thread::available_parallelism().map_or(1, |n| n.get());
     for lcores in (2..=16).filter(|n| usize::from(*n) <= cores) {
-        print("threads", lcores, array::from_fn(|_| in_threads(lcores)));
+        print(json, "threads", lcores, array::from_fn(|_| in_threads(lcores)));
+    }
+    if !json {
+        println!("\n{:<18} {:>12} {:>18}", "lcores", "servers", "ns a new connection");
+    }
+    for servers in [8, 1_000, 10_000] {
+        for lcores in [1, 4, 16, 64] {
+            let ns = view::ns_a_connection(lcores, servers);
+            if json {
+                let case = format!("view-{lcores}-{servers}");
+                println!("{}", json!({"case": case, "ns_per_connection": ns}));
+            } else {
+                println!("{lcores:>3} {:<14} {servers:>12} {ns:>18.1}", "view");
+            }
+        }
     }
 }
 
-fn print(how: &str, lcores: u16, runs: [Vec<Seen>; RUNS]) {
+fn print(json: bool, how: &str, lcores: u16, runs: [Vec<Seen>; RUNS]) {
     let mut figures = runs.map(|run| {
         let sum = |of: fn(&LcoreTotals) -> u64| run.iter().map(|(_, t)| of(t)).sum::<u64>() as f64;
         let ns = run.iter().map(|(ns, _)| ns).sum::<u64>() as f64;
@@ -53,6 +73,14 @@ fn print(how: &str, lcores: u16, runs: [Vec<Seen>; RUNS]) {
     figures.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (ns, handed, lost) = figures[RUNS / 2];
     let (handed, lost) = (handed * 100.0, lost * 100.0);
+    if json {
+        let case = format!("hand-over-{}-{lcores}", how.replace(' ', "-"));
+        let together = lost <= MOST_LOST;
+        let row = json!({"case": case, "ns_per_packet": together.then_some(ns),
+            "handed_over_percent": handed, "lost_percent": lost});
+        println!("{row}");
+        return;
+    }
     if lost > MOST_LOST {
         println!("{lcores:>3} {how:<14} no figure, {lost:.0} % lost: they did not run at one time");
         return;
