@@ -8,12 +8,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use engine::live::LiveView;
 use engine::service::ServiceId;
 use engine::stats::{ConnCounts, LcoreBoard, LcoreTotals};
 use engine::turns::Turns;
 
-use crate::slots::Slot;
 use crate::store::Freed;
 use crate::views::{ServerRates, ServerTotals, ServiceRates, ServiceTotals};
 
@@ -96,27 +94,6 @@ impl Collector {
             services: (0..services).map(|s| self.raw_service(s)).collect(),
         };
         self.samples.push_back(sample);
-    }
-
-    /// Writes the other lcores' counts into each lcore's view.
-    pub fn feed(&self, slots: &[Slot], lives: &[Arc<LiveView>]) {
-        if self.boards.len() < 2 {
-            return;
-        }
-        for (slot, s) in (0_u32..).zip(slots).filter(|(_, s)| s.resolves()) {
-            let all = self.counts(slot, s.generation);
-            for (board, live) in self.boards.iter().zip(lives) {
-                let own = board.servers[slot as usize].counts(s.generation);
-                live.set_others(
-                    slot,
-                    ConnCounts {
-                        active: all.active.saturating_sub(own.active),
-                        inactive: all.inactive.saturating_sub(own.inactive),
-                    },
-                );
-            }
-        }
-        lives.iter().for_each(|live| live.publish());
     }
 
     /// ActiveConn and InActConn of a slot over all lcores.

@@ -33,6 +33,7 @@ use engine::templates::Templates;
 use crate::change::{Applied, Change, Refusal, RefusalCode};
 use crate::collect::Collector;
 use crate::compile::Compiler;
+use crate::feed::Feeder;
 use crate::neighbours::{Announcer, Neighbours};
 use crate::publish::Publisher;
 use crate::slots::Use;
@@ -131,6 +132,7 @@ pub struct Control {
     compiler: Compiler,
     publisher: Publisher,
     collector: Collector,
+    feeder: Feeder,
     neighbours: Neighbours,
     announcer: Announcer,
     queries: Queries,
@@ -163,6 +165,8 @@ impl Control {
             Compiler::new(&setup.settings, &setup.ports, setup.hops.len(), setup.seed);
         let publisher = Publisher::new(compiler.compile(&store), setup.lcores.len());
         let boards = setup.lcores.iter().map(|l| Arc::clone(&l.board)).collect();
+        let views = setup.lcores.iter().map(|l| (Arc::clone(&l.board), Arc::clone(&l.live)));
+        let feeder = Feeder::new(views);
         let mut control = Self {
             lives: setup.lcores.iter().map(|l| Arc::clone(&l.live)).collect(),
             port_base: vec![PortCounters::default(); setup.ports.len()],
@@ -171,6 +175,7 @@ impl Control {
             compiler,
             publisher,
             collector: Collector::new(boards, now_ms),
+            feeder,
             neighbours: Neighbours::default(),
             announcer: Announcer::default(),
             queries: Queries::default(),
@@ -228,7 +233,7 @@ impl Control {
         self.take_events();
         let services = usize::from(self.setup.settings.director.max_services);
         self.collector.tick(self.store.slots().all().len(), services, now_ms);
-        self.collector.feed(self.store.slots().all(), &self.lives);
+        self.feeder.tick(self.store.version(), self.store.slots().all());
         if now_ms >= self.reclaimed_ms + RECLAIM_MS {
             self.reclaim();
         }

@@ -15,6 +15,7 @@ pub mod compile;
 pub mod control;
 pub mod ctl;
 pub mod document;
+pub mod feed;
 pub mod hops;
 pub mod lines;
 pub mod neighbours;

@@ -236,8 +236,8 @@ fn a_write_names_the_lcores_that_did_not_take_it_in_a_second() {
 fn each_lcore_is_told_what_the_others_hold() {
     let mut rig = rig();
     rig.settle();
-    rig.lcores[0].board.servers[0].change(0, 0, 3, 1);
-    rig.lcores[1].board.servers[0].change(0, 0, 2, 0);
+    rig.lcores[0].board.change(0, 0, 0, 3, 1);
+    rig.lcores[1].board.change(0, 0, 0, 2, 0);
     rig.step(1, &[]);
     let view = |i: usize| engine::live::LoadView::new(&rig.lcores[i].live, &rig.lcores[i].board);
     for i in [0, 1] {
@@ -266,7 +266,7 @@ fn counters_stay_with_their_server_and_totals_with_the_service() {
     let mut rig = rig();
     rig.settle();
     rig.lcores[0].board.servers[0].conns.add(7);
-    rig.lcores[0].board.servers[0].change(0, 0, 1, 0);
+    rig.lcores[0].board.change(0, 0, 0, 1, 0);
     rig.lcores[1].board.services[0].stray.add(2);
     let del = Change::DelServer { service: web().into(), server: server(11), then: None };
     let _ = rig.apply(del);
@@ -274,7 +274,7 @@ fn counters_stay_with_their_server_and_totals_with_the_service() {
     let memory = rig.control.memory();
     assert_eq!(memory.server_slots, 2, "a connection lives");
     assert_eq!(rig.control.neighbours().len(), 2, "and needs its next hop");
-    rig.lcores[0].board.servers[0].change(0, 0, -1, 0);
+    rig.lcores[0].board.change(0, 0, 0, -1, 0);
     rig.settle();
     assert_eq!(rig.control.memory().server_slots, 1);
     assert_eq!(rig.control.neighbours().len(), 1);

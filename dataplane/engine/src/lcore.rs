@@ -248,7 +248,7 @@ pub(crate) fn count<'a>(
 ) -> Option<&'a ServerLine> {
     let slot = conn.server;
     let line = snap.servers.get(slot as usize)?;
-    board.servers[slot as usize].change(conn.generation, line.generation, active, inactive);
+    board.change(slot, conn.generation, line.generation, active, inactive);
     snap.services.changed(conn.service, slot, who.lcore);
     Some(line)
 }

@@ -11,6 +11,7 @@
 pub mod addr;
 pub mod backup;
 pub mod burst;
+pub mod changes;
 pub mod conn;
 pub mod counter;
 mod cpu;

@@ -4,6 +4,7 @@
 
 use crossbeam::utils::CachePadded;
 
+use crate::changes::ChangeLog;
 use crate::counter::Counter;
 use crate::sync::{AtomicU32, Ordering, own};
 use crate::turns::TurnHistogram;
@@ -182,9 +183,8 @@ impl ServerCounters {
     /// Changes the counts of `generation` by signed amounts; the first change of a new generation
     /// starts from zero. A change for a generation older than the one that counts is ignored, which
     /// the caller makes sure of by passing the slot's generation of its snapshot as `current`.
-    /// Only the one writer may call this.
     #[inline(always)]
-    pub fn change(&self, generation: u16, current: u16, active: i32, inactive: i32) {
+    fn change(&self, generation: u16, current: u16, active: i32, inactive: i32) {
         if generation != current {
             return;
         }
@@ -229,6 +229,8 @@ pub struct LcoreBoard {
     pub servers: Box<[ServerCounters]>,
     /// By service index.
     pub services: Box<[ServiceCounters]>,
+    /// The slots whose counts of connections changed.
+    pub changes: ChangeLog,
 }
 
 impl LcoreBoard {
@@ -240,7 +242,16 @@ impl LcoreBoard {
             turns: CachePadded::default(),
             servers: (0..max_servers).map(|_| ServerCounters::default()).collect(),
             services: (0..max_services).map(|_| ServiceCounters::default()).collect(),
+            changes: ChangeLog::new(max_servers),
         }
+    }
+
+    /// Changes a slot's counts of connections as [`ServerCounters`] says, and notes it. Only the one
+    /// writer may call this.
+    #[inline(always)]
+    pub fn change(&self, slot: u32, generation: u16, current: u16, active: i32, inactive: i32) {
+        self.servers[slot as usize].change(generation, current, active, inactive);
+        self.changes.note(slot);
     }
 }
 

@@ -11,7 +11,7 @@ use engine::mailbox::{ControlEnd, Event, Held, LcoreEnd, Order, mailbox_of};
 use engine::neigh::{HopId, HopTable};
 use engine::service::ServiceTable;
 use engine::snapshot::{Snapshot, Timeouts};
-use engine::stats::{ConnCounts, LcoreBoard, ServerCounters};
+use engine::stats::{ConnCounts, LcoreBoard};
 use loom::thread;
 
 fn snapshot(version: u64) -> Arc<Snapshot> {
@@ -106,19 +106,19 @@ fn a_server_drained_before_a_snapshot_is_drained_with_it() {
 #[test]
 fn counts_belong_to_their_generation() {
     loom::model(|| {
-        let counters = Arc::new(ServerCounters::default());
-        counters.change(0, 0, 3, 4);
-        let written = Arc::clone(&counters);
+        let board = Arc::new(LcoreBoard::new(1, 1));
+        board.change(0, 0, 0, 3, 4);
+        let written = Arc::clone(&board);
         let lcore = thread::spawn(move || {
-            written.change(0, 0, 1, 0);
-            written.change(1, 1, 1, 0);
-            written.change(1, 1, -1, 1);
+            written.change(0, 0, 0, 1, 0);
+            written.change(0, 1, 1, 1, 0);
+            written.change(0, 1, 1, -1, 1);
         });
-        let ConnCounts { active, inactive } = counters.counts(1);
+        let ConnCounts { active, inactive } = board.servers[0].counts(1);
         assert!(active <= 1 && inactive <= 1, "{active} and {inactive} are the old generation's");
         lcore.join().unwrap();
-        assert_eq!(counters.counts(1), ConnCounts { active: 0, inactive: 1 });
-        assert_eq!(counters.counts(0), ConnCounts::default());
+        assert_eq!(board.servers[0].counts(1), ConnCounts { active: 0, inactive: 1 });
+        assert_eq!(board.servers[0].counts(0), ConnCounts::default());
     });
 }
 
@@ -170,10 +170,34 @@ fn a_load_is_own_plus_others() {
             told.set_weight(0, 1, 1);
         });
         let board = LcoreBoard::new(1, 1);
-        board.servers[0].change(0, 0, 3, 0);
+        board.change(0, 0, 0, 3, 0);
         let active = LoadView::new(&live, &board).counts(0).active;
         assert!([3, 10, 0, 7].contains(&active), "{active}");
         control.join().unwrap();
         assert_eq!(LoadView::new(&live, &board).counts(0).active, 7, "own counts are purged");
     });
+}
+
+/// After a look that says it was complete, a reader knows of every change whose note it has seen,
+/// and no note is left out: what is missing is said to be.
+#[test]
+fn a_log_of_changes_hides_nothing() {
+    loom::model(|| {
+        // Two places: the writer overwrites them while they are read.
+        let board = Arc::new(LcoreBoard::new(4, 1));
+        let written = Arc::clone(&board);
+        let lcore = thread::spawn(move || (1..4).for_each(|slot| written.change(slot, 0, 0, 1, 0)));
+        let (mut read, mut known) = (0, [0; 4]);
+        look(&board, &mut read, &mut known);
+        lcore.join().unwrap();
+        look(&board, &mut read, &mut known);
+        assert_eq!(known, [0, 1, 1, 1]);
+    });
+}
+
+fn look(board: &LcoreBoard, read: &mut u64, known: &mut [u32; 4]) {
+    let mut look = |slot: u32| known[slot as usize] = board.servers[slot as usize].counts(0).active;
+    if !board.changes.since(read, &mut look) {
+        (0..4).for_each(look);
+    }
 }

@@ -42,7 +42,7 @@ impl Director {
         let arrival = Arrival { key: &key, family: Family::V4, who, now: Ticks(0) };
         let at = self.scheduler.pick(&self.pool, arrival, cursor, LoadView::new(live, board))?;
         let slot = self.pool.servers[at].slot as usize;
-        board.servers[slot].change(0, 0, 1, 0);
+        board.change(slot as u32, 0, 0, 1, 0);
         self.scheduler.changed(who.lcore, u32::try_from(at).unwrap());
         Some(slot)
     }

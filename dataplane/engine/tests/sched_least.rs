@@ -38,8 +38,8 @@ impl Lcore {
 
     /// Changes the counts of the server at a position.
     fn count(&self, pool: &Pool, scheduler: &Scheduler, at: usize, by: (u16, i32, i32)) {
-        let slot = pool.servers[at].slot as usize;
-        self.board.servers[slot].change(by.0, by.0, by.1, by.2);
+        let slot = pool.servers[at].slot;
+        self.board.change(slot, by.0, by.0, by.1, by.2);
         scheduler.changed(self.who.lcore, u32::try_from(at).unwrap());
     }
 }

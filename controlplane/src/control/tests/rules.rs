@@ -108,8 +108,8 @@ fn a_broken_state_file_stops_nothing() {
 fn the_fullest_servers_give_up_what_is_above_their_share() {
     let mut rig = rig();
     rig.settle();
-    rig.lcores[0].board.servers[0].change(0, 0, 300, 0);
-    rig.lcores[1].board.servers[0].change(0, 0, 100, 0);
+    rig.lcores[0].board.change(0, 0, 0, 300, 0);
+    rig.lcores[1].board.change(0, 0, 0, 100, 0);
     rig.step(1, &[]);
     let plan = rig.control.rebalance(&web().into(), 50).unwrap();
     assert_eq!((plan.connections, plan.servers, plan.seconds), (200, 1, 4));

@@ -104,7 +104,7 @@ fn health_lasts_through_changes_and_leaves_with_its_server() {
     rig.settle();
     assert_eq!(weights(&rig), [0, 1]);
     // A connection keeps the slot; the server that comes back is a new one all the same.
-    rig.lcores[0].board.servers[0].change(1, 1, 1, 0);
+    rig.lcores[0].board.change(0, 1, 1, 1, 0);
     let del = Change::DelServer { service: web().into(), server: server(11), then: None };
     let _ = rig.apply(del);
     rig.settle();

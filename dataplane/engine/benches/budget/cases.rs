@@ -131,7 +131,7 @@ fn pick(kind: SchedulerKind, servers: u16) -> usize {
             let load = LoadView::new(&live, &board);
             // `ovf` refuses clients in the end.
             if let Some(picked) = black_box(scheduler.pick(&pool, arrival, &mut cursor, load)) {
-                board.servers[pool.servers[picked].slot as usize].change(1, 1, 1, 0);
+                board.change(pool.servers[picked].slot, 1, 1, 1, 0);
                 scheduler.changed(0, picked as u32);
             }
         }

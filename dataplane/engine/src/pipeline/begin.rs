@@ -257,10 +257,9 @@ pub(super) fn insert<T: TxQueue, const LIMITED: bool>(
         lcore.board.stats.insert_failures.add(1);
         return false;
     }
-    let counters = &lcore.board.servers[slot as usize];
     let (active, inactive) = shares(state, 1);
-    counters.change(generation, generation, active, inactive);
-    counters.conns.add(1);
+    lcore.board.change(slot, generation, generation, active, inactive);
+    lcore.board.servers[slot as usize].conns.add(1);
     service.changed(lcore.who.lcore, snap.services.place(slot));
     lcore.board.stats.created.add(1);
     true

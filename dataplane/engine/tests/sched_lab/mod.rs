@@ -146,7 +146,7 @@ impl Lab {
     }
 
     fn count(&self, slot: u32, active: i32, inactive: i32) {
-        self.board.servers[slot as usize].change(0, 0, active, inactive);
+        self.board.change(slot, 0, 0, active, inactive);
         let place = self.pool.servers.iter().position(|s| s.slot == slot);
         let place = place.map_or(u32::MAX, |at| u32::try_from(at).unwrap());
         self.scheduler.changed(0, place);
