@@ -131,7 +131,7 @@ fn the_fullest_servers_give_up_what_is_above_their_share() {
 fn a_portion_that_finds_no_room_is_given_again() {
     let mut rig = rig();
     rig.settle();
-    rig.lcores[0].board.servers[0].change(0, 0, 3_000, 0);
+    rig.lcores[0].board.change(0, 0, 0, 3_000, 0);
     rig.step(1, &[]);
     let plan = rig.control.rebalance(&web().into(), 200).unwrap();
     assert_eq!(plan.connections, 1_500);
