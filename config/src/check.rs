@@ -9,6 +9,7 @@ use engine::thresholds::Thresholds;
 use ipnet::IpNet;
 
 use crate::load::MAX_TIMEOUT;
+use crate::persistence;
 use crate::settings::Port;
 use crate::spec::{Forward, MAX_WEIGHT, MaglevHash, ServerSpec, ServiceSpec, checked_name};
 
@@ -32,11 +33,11 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn new(key: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(key: &'static str, message: impl Into<String>) -> Self {
         Self { key, message: message.into(), hint: None, unsupported: false }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -163,6 +164,7 @@ pub fn service(spec: &ServiceSpec, network: &Network) -> Result<(), Fault> {
         let hint = format!("scheduler = \"{owner}\", or no such flag");
         return Err(Fault::new("flags", message).hint(hint));
     }
+    persistence::check(spec)?;
     maglev(spec)
 }
 

@@ -8,6 +8,7 @@
 pub mod check;
 mod flags;
 pub mod load;
+pub mod persistence;
 mod reader;
 mod report;
 pub mod save;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use toml::Value;
 
+use crate::persistence::PersistenceVoid;
 use crate::settings::{Director, Dpdk, Port, Settings};
 use crate::spec::{Admin, MaglevHash, NoServer, OnRemove, ServerSpec, ServiceSpec, Stray};
 use crate::text::{show_bytes, show_count};
@@ -133,6 +134,15 @@ fn service(out: &mut String, s: &ServiceSpec) {
     }
     if s.on_remove != OnRemove::default() {
         key(out, "on-remove", quoted(s.on_remove));
+    }
+    if let Some(seconds) = s.persistence {
+        key(out, "persistence", seconds);
+    }
+    if let Some(length) = s.persistence_netmask {
+        key(out, "persistence-netmask", length);
+    }
+    if s.persistence_void != PersistenceVoid::default() {
+        key(out, "persistence-void", quoted(s.persistence_void));
     }
     if let Some(t) = s.timeouts {
         let all = [("tcp", t.tcp), ("tcpfin", t.tcpfin), ("udp", t.udp)];

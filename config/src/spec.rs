@@ -17,6 +17,7 @@ use engine::thresholds::Thresholds;
 use serde::{Deserialize, Serialize};
 
 pub use crate::flags::Flags;
+use crate::persistence::PersistenceVoid;
 use crate::text;
 
 /// The greatest weight: 2³¹ − 1, as in LVS.
@@ -456,6 +457,16 @@ pub struct ServiceSpec {
     /// What becomes of a removed server's connections.
     #[serde(default)]
     pub on_remove: OnRemove,
+    /// For so many seconds after its last new connection a client's new ones go to its server; not
+    /// at all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistence: Option<u32>,
+    /// Clients in one network of this prefix length count as one; each address if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistence_netmask: Option<u8>,
+    /// From when on a server's persistent clients are scheduled anew.
+    #[serde(default, with = "text")]
+    pub persistence_void: PersistenceVoid,
     /// Its own idle times; one of 0, or all if absent, are the director's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
@@ -501,6 +512,9 @@ impl ServiceSpec {
             sloppy: false,
             one_packet: false,
             on_remove: OnRemove::default(),
+            persistence: None,
+            persistence_netmask: None,
+            persistence_void: PersistenceVoid::default(),
             timeouts: None,
             quorum: default_quorum(),
             hysteresis: 0,

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use config::persistence::PersistenceVoid;
 use config::spec::{
     Admin, Flags, Forward, MaglevHash, NoServer, OnRemove, ServerRef, ServerSpec, ServiceRef,
     ServiceSpec, Stray, Timeouts, TunType,
@@ -139,6 +140,13 @@ pub struct ServiceEdit {
     pub one_packet: Option<bool>,
     /// What becomes of a removed server's connections.
     pub on_remove: Option<OnRemove>,
+    /// For how long its clients keep their servers, in seconds; 0: not at all.
+    pub persistence: Option<u32>,
+    /// The length of the prefix that counts as one client.
+    pub persistence_netmask: Option<u8>,
+    /// From when on a server's persistent clients are scheduled anew.
+    #[serde(with = "config::text::option")]
+    pub persistence_void: Option<PersistenceVoid>,
     /// Its own idle times; one of 0 is the director's.
     pub timeouts: Option<Timeouts>,
     /// With fewer servers up its backups stand in for them.
@@ -255,4 +263,7 @@ pub struct Applied {
     pub snapshot: u64,
     /// How many lcores use it.
     pub lcores: usize,
+    /// What is now right, but may not do what was meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

@@ -248,7 +248,7 @@ fn rules(spec: &ServiceSpec, timeouts: Timeouts) -> Rules {
         sloppy: spec.sloppy,
         one_packet: spec.one_packet,
         timeouts: spec.timeouts.map(|own| own.or(timeouts).into()),
-        persistence: None,
+        persistence: config::persistence::rules(spec),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod rebalance;
 mod remembered;
 mod report;
 mod state_file;
+mod templates;
 #[cfg(test)]
 mod tests;
 
@@ -45,6 +46,7 @@ use health::{Marked, States};
 use query::Queries;
 use rebalance::{Part, Plan, Rebalance, excess};
 use remembered::Remembered;
+use templates::Census;
 
 /// Something to do on the control thread; must not wait.
 pub type Job = Box<dyn FnOnce(&mut Control) + Send>;
@@ -114,6 +116,7 @@ pub const fn hop_capacity(settings: &Settings) -> usize {
 struct Unconfirmed {
     version: u64,
     deadline_ms: u64,
+    warnings: Vec<String>,
     done: Done<Applied>,
 }
 
@@ -140,6 +143,9 @@ pub struct Control {
     states: States,
     remembered: Remembered,
     rebalances: Vec<Rebalance>,
+    templates: Census,
+    /// What was said of services that may do what nobody expects.
+    warned: BTreeSet<String>,
     unconfirmed: Vec<Unconfirmed>,
     last_change: LastChange,
     port_base: Vec<PortCounters>,
@@ -183,6 +189,8 @@ impl Control {
             states,
             remembered,
             rebalances: Vec::new(),
+            templates: Census::default(),
+            warned: BTreeSet::new(),
             unconfirmed: Vec::new(),
             last_change: LastChange { by: String::new(), at_ms: now_ms },
             conflicts: 0,
@@ -192,6 +200,7 @@ impl Control {
             stop: false,
         };
         control.follow();
+        control.warn();
         Ok(control)
     }
 
@@ -237,6 +246,7 @@ impl Control {
         if now_ms >= self.reclaimed_ms + RECLAIM_MS {
             self.reclaim();
         }
+        self.templates.tick(&self.setup.templates, &self.store, now_ms);
         for (change, by) in self.drains.tick(&self.store, now_ms) {
             self.apply(&[change], &by, Box::new(|_| {}));
         }
@@ -276,10 +286,20 @@ impl Control {
                 for change in changes {
                     self.drains.note(change, &self.store, by, self.now_ms);
                 }
-                let deadline_ms = self.now_ms + APPLY_MS;
-                self.unconfirmed.push(Unconfirmed { version, deadline_ms, done });
+                let (deadline_ms, warnings) = (self.now_ms + APPLY_MS, self.warn());
+                self.unconfirmed.push(Unconfirmed { version, deadline_ms, warnings, done });
             }
         }
+    }
+
+    /// Writes to the log, once, what operators should know of services; gives what is new.
+    fn warn(&mut self) -> Vec<String> {
+        let warnings = self.store.services().filter_map(|e| config::persistence::warning(&e.spec));
+        let all: BTreeSet<String> = warnings.collect();
+        let new: Vec<String> = all.difference(&self.warned).cloned().collect();
+        self.warned = all;
+        new.iter().for_each(|warning| tracing::warn!("{warning}"));
+        new
     }
 
     /// Has the fullest servers of a service give up connections, `rate` per second; 0 stops it.
@@ -434,7 +454,8 @@ impl Control {
             if behind.is_empty() {
                 let lcores = self.setup.lcores.len();
                 let (config, snapshot) = (write.version, self.publisher.current().version);
-                (write.done)(Ok(Applied { config, snapshot, lcores }));
+                let warnings = write.warnings;
+                (write.done)(Ok(Applied { config, snapshot, lcores, warnings }));
             } else if self.now_ms >= write.deadline_ms {
                 (write.done)(Err(self.not_yet(&behind)));
             } else {

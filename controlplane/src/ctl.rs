@@ -102,6 +102,9 @@ impl Ctl {
         if self.json {
             return self.print_json(done);
         }
+        for warning in done["warnings"].as_array().into_iter().flatten() {
+            eprintln!("sluicectl: {}", warning.as_str().unwrap_or_default());
+        }
         print(&format!("{}\n", applied(done)))
     }
 

@@ -8,6 +8,7 @@
 //! | `service.list` | `service`? | [`Services`] |
 //! | `stats` | `service`? | [`Statistics`] |
 //! | `connections` | [`ConnFilter`](crate::views::ConnFilter) | [`Connections`] |
+//! | the same with `templates: true` | | [`Templates`] |
 //! | `timeouts.show` | – | [`IdleTimes`] |
 //! | `neighbours` | – | [`Neighbours`] |
 //! | `service.maglev` | `service` | [`MaglevTable`] |
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::views::{
     ConnPage, HeaderView, LcoreView, MaglevView, MemoryView, NeighbourView, PortView, ServiceView,
-    StatsView,
+    StatsView, TemplatePage,
 };
 
 /// Answer to `hello`.
@@ -76,6 +77,16 @@ pub struct Connections {
     /// The rows and how to go on.
     #[serde(flatten)]
     pub page: ConnPage,
+}
+
+/// Answer to `connections` with `templates: true`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Templates {
+    /// The first line.
+    pub director: HeaderView,
+    /// The rows and how to go on.
+    #[serde(flatten)]
+    pub page: TemplatePage,
 }
 
 /// Answer to `timeouts.show`.

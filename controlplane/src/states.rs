@@ -17,6 +17,7 @@
 //!             else nobody: lcores answer, or are silent
 //! ```
 
+use config::persistence::PersistenceVoid;
 use config::spec::{Admin, NoServer};
 use config::{ServerSpec, ServiceSpec};
 
@@ -83,6 +84,20 @@ pub fn obstacle(spec: &ServerSpec, health: Health) -> Option<Why> {
         (Admin::Enabled, Health::Down) => Some(Why::Down),
         (Admin::Enabled, _) => None,
     }
+}
+
+/// Whether a server that gets no new connections for this reason still serves clients that it has
+/// a template for.
+#[must_use]
+pub fn keeps(spec: &ServiceSpec, why: Option<Why>, health: Health) -> bool {
+    let void = spec.persistence_void;
+    health != Health::Down
+        && match why {
+            None => true,
+            Some(Why::Drain) => void == PersistenceVoid::Down,
+            Some(Why::Weight) => void != PersistenceVoid::Weight0,
+            Some(_) => false,
+        }
 }
 
 /// How a service stands.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use config::persistence::PersistenceVoid;
 use config::spec::{
     Admin, Endpoint, Flags, Forward, MaglevHash, NoServer, OnRemove, Stray, Timeouts, TunType,
 };
@@ -73,6 +74,15 @@ pub struct ServiceView {
     /// What becomes of a removed server's connections.
     #[serde(default)]
     pub on_remove: OnRemove,
+    /// For how long its clients keep their servers, in seconds; absent: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistence: Option<u32>,
+    /// The length of the prefix that counts as one client; absent: the whole address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistence_netmask: Option<u8>,
+    /// From when on a server's persistent clients are scheduled anew.
+    #[serde(default, with = "config::text")]
+    pub persistence_void: PersistenceVoid,
     /// Its own idle times; one of 0 is the director's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
@@ -451,6 +461,18 @@ pub struct MemoryView {
     pub server_slots: u64,
     /// How many there may be.
     pub server_slots_max: u64,
+    /// Persistence templates that live.
+    #[serde(default)]
+    pub templates: u64,
+    /// How many there is room for.
+    #[serde(default)]
+    pub templates_max: u64,
+    /// Most there ever were.
+    #[serde(default)]
+    pub templates_peak: u64,
+    /// New clients that found no room for one, since the start.
+    #[serde(default)]
+    pub template_failures: u64,
     /// Services.
     pub services: u64,
     /// How many there may be.
@@ -473,6 +495,43 @@ pub struct ConnFilter {
     pub cursor: Option<ConnCursor>,
     /// About how many rows a page has; 0 means 1,000.
     pub limit: u32,
+    /// Persistence templates instead of connections.
+    pub templates: bool,
+}
+
+/// A page of persistence templates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TemplatePage {
+    /// The rows.
+    pub templates: Vec<TemplateView>,
+    /// Where the next page starts; absent at the end.
+    pub next: Option<ConnCursor>,
+}
+
+/// One persistence template.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TemplateView {
+    /// The service.
+    pub service: String,
+    /// `tcp` or `udp`.
+    #[serde(with = "config::text")]
+    pub protocol: L4Proto,
+    /// The client's address, or the first of its network.
+    pub client: IpAddr,
+    /// The length of the prefix that counts as one client.
+    pub client_prefix: u8,
+    /// The virtual address.
+    pub virtual_address: IpAddr,
+    /// The virtual port; 0 for any.
+    pub virtual_port: u16,
+    /// Where the client's connections go.
+    pub server: IpAddr,
+    /// The server's port.
+    pub server_port: u16,
+    /// `ASSURED`; `VOID` when the client's next connection is scheduled anew.
+    pub state: String,
+    /// Seconds until it ends if no connection comes.
+    pub expires_secs: u32,
 }
 
 /// Where a list of connections goes on. Unchanged by what comes and goes in between: an entry that

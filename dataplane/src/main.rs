@@ -51,6 +51,9 @@ fn main() -> ExitCode {
         }
     };
     if args.check {
+        for warning in settings.services.iter().filter_map(config::persistence::warning) {
+            println!("{}: warning: {warning}", args.config.display());
+        }
         println!("{}: right; {}", args.config.display(), summary(&settings));
         return ExitCode::SUCCESS;
     }

@@ -5,8 +5,9 @@ use engine::thresholds::Thresholds;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::timeouts;
+use super::{MAX_TIMEOUT, timeouts};
 use crate::check::{self, Fault, Network};
+use crate::persistence;
 use crate::reader::{self as read, Problems, Reader};
 use crate::report::Problem;
 use crate::spec::{
@@ -14,8 +15,7 @@ use crate::spec::{
     server_address,
 };
 
-const LATER_SERVICE: &[&str] =
-    &["check", "guard", "limit", "persistence", "persistence-mask", "slow-start", "syn-proxy"];
+const LATER_SERVICE: &[&str] = &["check", "guard", "limit", "slow-start", "syn-proxy"];
 const LATER_SERVER: &[&str] = &["check", "slow-start", "tun-port"];
 
 pub(super) fn services(
@@ -72,6 +72,12 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
     let quorum = r.read("quorum", read::number(check::QUORUM)).unwrap_or(1);
     let hysteresis = r.read("hysteresis", read::number(0..=*check::QUORUM.end())).unwrap_or(0);
     let no_server = r.read("no-server", read::parsed).unwrap_or_default();
+    let persistence = r.read("persistence", read::number(1..=MAX_TIMEOUT));
+    let persistence_netmask = r.read("persistence-netmask", |v| match v.as_str() {
+        Some(text) => persistence::netmask(text),
+        None => read::number(1..=128)(v),
+    });
+    let persistence_void = r.read("persistence-void", read::parsed).unwrap_or_default();
     let servers = r.items("servers").unwrap_or_default();
     r.finish(LATER_SERVICE);
     let base = ServiceSpec {
@@ -85,6 +91,9 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
         sloppy,
         one_packet,
         on_remove,
+        persistence,
+        persistence_netmask,
+        persistence_void,
         timeouts,
         quorum,
         hysteresis,

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use engine::sched::SchedulerKind;
 use proptest::prelude::*;
 
+use crate::persistence::PersistenceVoid;
 use crate::settings::{Director, Dpdk, Idle, Port, Settings};
 use crate::spec::{
     Admin, Endpoint, Flags, Forward, MaglevHash, OnRemove, ServerSpec, ServiceSpec, Stray, Timeouts,
@@ -49,21 +50,62 @@ fn the_direct_example_means_what_it_says() {
 
 #[test]
 fn unknown_and_later_keys_are_refused_by_name_all_at_once() {
-    let service = "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\npersistence = 300\ncolour = 1\n\
+    let service = "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nslow-start = \"30s\"\ncolour = 1\n\
                    check = { http = \"/\" }\nscheduler = \"fastest\"\n";
     refused(
         service,
         &[
             "sluice.toml:9",
-            "`persistence` in [[service]] is not supported yet",
+            "`slow-start` in [[service]] is not supported yet",
             "`colour` is unknown in [[service]]",
             "`check` in [[service]] is not supported yet",
             "\"fastest\" is unknown; allowed: rr, wrr, lc, wlc, ",
             "allowed: flags, forward, hysteresis, listen, maglev-hash, maglev-size, name, \
-             no-server, on-remove, one-packet, quorum, scheduler, servers, sloppy, stray, timeouts",
+             no-server, on-remove, one-packet, persistence, persistence-netmask, persistence-void, \
+             quorum, scheduler, servers, sloppy, stray, timeouts",
         ],
     );
     refused("[metrics]\nport = 1\n", &["`metrics` in the file is not supported yet"]);
+}
+
+#[test]
+fn persistence_is_for_some_time_and_for_some_prefix() {
+    let service = |rest: &str| format!("[[service]]\nlisten = \"tcp 192.0.2.1:80\"\n{rest}\n");
+    let read = |rest: &str| {
+        let service = with(&service(rest)).unwrap().services.remove(0);
+        (service.persistence, service.persistence_netmask)
+    };
+    assert_eq!(read("persistence = 3600"), (Some(3600), None));
+    let mask = "persistence = 300\npersistence-netmask";
+    for text in ["\"255.255.255.0\"", "\"24\"", "24"] {
+        assert_eq!(read(&format!("{mask} = {text}")), (Some(300), Some(24)));
+    }
+    for (rest, words) in [
+        ("persistence = 0", &["`persistence`", "1 to 2678400"][..]),
+        ("persistence = \"5m\"", &["must be a number"]),
+        (&format!("{mask} = 33"), &["33 bits", "1 to 32"]),
+        (&format!("{mask} = \"255.0.255.0\""), &["no netmask such as"]),
+        ("persistence-netmask = 24", &["is for services with `persistence`"]),
+        ("persistence-void = \"down\"", &["is for services with `persistence`"]),
+        ("persistence = 9\npersistence-void = \"up\"", &["allowed: down, drain, weight-0"]),
+    ] {
+        refused(&service(rest), words);
+    }
+}
+
+#[test]
+fn persistence_warns_where_connections_are_balanced() {
+    let warnings = |scheduler: &str, rest: &str| {
+        let service = format!(
+            "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nscheduler = \"{scheduler}\"\n{rest}\n"
+        );
+        crate::persistence::warning(&with(&service).unwrap().services[0])
+    };
+    for (scheduler, warns) in [("wlc", true), ("nq", true), ("rr", false), ("sh", false)] {
+        assert_eq!(warnings(scheduler, "persistence = 300").is_some(), warns, "{scheduler}");
+        assert_eq!(warnings(scheduler, ""), None);
+    }
+    assert!(warnings("wlc", "persistence = 300").unwrap().contains("shares follow clients"));
 }
 
 #[test]
@@ -209,6 +251,9 @@ fn services() -> impl Strategy<Value = Vec<ServiceSpec>> {
             s.hysteresis = if b[0] { s.quorum - 1 } else { 0 };
             let policies = ["unreachable", "reset", "drop", "fail-open", "backup"];
             s.no_server = policies[i].parse().unwrap();
+            s.persistence = b[3].then_some(300 + u32::from(port));
+            s.persistence_netmask = (b[3] && b[4]).then_some(24);
+            s.persistence_void = PersistenceVoid::ALL[if b[3] { i % 3 } else { 1 }];
             s.timeouts = b[4].then_some(Timeouts { tcp: 30, tcpfin: 0, udp: 5 });
             s.servers = servers;
             s.resolved()

@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::words::OneOrAll;
 use super::{Command, Work, answer};
 use crate::ctl::{self, Ctl, Failed, listing};
-use crate::document::Connections as Document;
+use crate::document::{Connections as Document, Templates};
 use crate::protocol::{self, Failure};
 use crate::table::{Table, clock};
-use crate::views::{ConnCursor, ConnFilter, ConnView};
+use crate::views::{ConnCursor, ConnFilter, ConnView, TemplateView};
 
 /// Show connections, a page at a time
 ///
@@ -28,6 +28,9 @@ pub struct Connections {
     /// Only from this client address
     #[arg(long)]
     client: Option<IpAddr>,
+    /// Persistence templates instead: which server a client's new connections go to
+    #[arg(long)]
+    templates: bool,
     /// About how many rows a page has
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
@@ -46,10 +49,18 @@ impl Command for Connections {
         sluicectl connections --service tcp 192.0.2.10:80
         sluicectl conn --service web --server web-2 --limit 100
         sluicectl connections --cursor 1:4096
-        sluicectl connections --all --json";
+        sluicectl connections --all --json
+        sluicectl connections --templates --service web";
 
     fn work(params: Value) -> Result<Work, Failure> {
         let filter: ConnFilter = protocol::params(params)?;
+        if filter.templates {
+            return Ok(Work::Ask(Box::new(move |control, respond| {
+                let director = control.header();
+                let page = control.templates(&filter);
+                respond(page.map(|page| answer(Templates { director, page })));
+            })));
+        }
         Ok(Work::Ask(Box::new(move |control, respond| {
             let director = control.header();
             let whole = move |page| answer(Document { director, page });
@@ -58,9 +69,12 @@ impl Command for Connections {
     }
 
     fn run(self, ctl: &mut Ctl) -> Result<(), Failed> {
-        let Self { service, server, client, limit, cursor, all } = self;
+        let Self { service, server, client, templates, limit, cursor, all } = self;
         let service = OneOrAll::of(&service)?.service;
-        let mut filter = ConnFilter { service, server, client, cursor, limit };
+        let mut filter = ConnFilter { service, server, client, cursor, limit, templates };
+        if templates {
+            return list_templates(ctl, filter, all);
+        }
         loop {
             let document = ctl.client()?.ask(Self::METHOD, &filter)?;
             let page: Document = ctl::read(document.clone())?;
@@ -79,6 +93,52 @@ impl Command for Connections {
     }
 }
 
+/// Pages of templates. A page that is not full may be followed by others.
+fn list_templates(ctl: &mut Ctl, mut filter: ConnFilter, all: bool) -> Result<(), Failed> {
+    let (mut left, mut first) = (filter.limit as usize, true);
+    loop {
+        let document = ctl.client()?.ask(Connections::METHOD, &filter)?;
+        let doc: Templates = ctl::read(document.clone())?;
+        left = left.saturating_sub(doc.page.templates.len());
+        let next = doc.page.next.filter(|_| all || left > 0);
+        if ctl.json() {
+            ctl.print_json(&document)?;
+        } else {
+            let mut table = Table::new(&[
+                "Pro", ">Expire", "State", "Source", "Virtual", "Destination", "Service",
+            ]);
+            doc.page.templates.iter().for_each(|t| table.row(template_row(t)));
+            let mut text = listing(&doc.director, &table);
+            if !std::mem::take(&mut first) {
+                text = rows_only(&text);
+            }
+            if let (None, Some(ConnCursor { lcore, bucket })) = (next, doc.page.next) {
+                text.push_str(&format!("more: add --cursor {lcore}:{bucket}, or --all\n"));
+            }
+            ctl::print(&text)?;
+        }
+        match next {
+            Some(next) => filter.cursor = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn template_row(t: &TemplateView) -> [String; 7] {
+    let one = if t.client.is_ipv4() { 32 } else { 128 };
+    let network = if t.client_prefix == one { String::new() } else { format!("/{}", t.client_prefix) };
+    let client = SocketAddr::new(t.client, 0).to_string();
+    [
+        t.protocol.to_string(),
+        clock(t.expires_secs),
+        t.state.clone(),
+        client.strip_suffix(":0").map_or_else(String::new, |host| format!("{host}{network}:0")),
+        SocketAddr::new(t.virtual_address, t.virtual_port).to_string(),
+        SocketAddr::new(t.server, t.server_port).to_string(),
+        t.service.clone(),
+    ]
+}
+
 fn text(doc: &Document, first: bool, all: bool) -> String {
     let mut table = Table::new(&[
         "Pro", ">Expire", "State", "Source", "Virtual", "Destination", ">Lcore",
@@ -88,13 +148,17 @@ fn text(doc: &Document, first: bool, all: bool) -> String {
     }
     let mut text = listing(&doc.director, &table);
     if all && !first {
-        // Pages after the first: only their rows.
-        text = text.splitn(3, '\n').nth(2).unwrap_or_default().to_owned();
+        text = rows_only(&text);
     }
     if let (Some(ConnCursor { lcore, bucket }), false) = (doc.page.next, all) {
         text.push_str(&format!("more: add --cursor {lcore}:{bucket}, or --all\n"));
     }
     text
+}
+
+/// A list without its two head lines.
+fn rows_only(text: &str) -> String {
+    text.splitn(3, '\n').nth(2).unwrap_or_default().to_owned()
 }
 
 fn row(c: &ConnView) -> [String; 7] {

@@ -39,6 +39,8 @@ fn text(doc: &Director) -> String {
     };
     let peak = format!(", peak {}", count(m.connections_peak));
     line("connections", m.connections, m.connections_max, &peak);
+    let peak = format!(", peak {}", count(m.templates_peak));
+    line("templates", m.templates, m.templates_max, &peak);
     line("server slots", m.server_slots, m.server_slots_max, "");
     line("services", m.services, m.services_max, "");
     for (what, bytes) in &m.budget {

@@ -4,7 +4,7 @@ use config::spec::{Flags, ServiceRef, ServiceSpec};
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs, MaglevArgs, QuorumArgs, RuleArgs};
+use super::words::{self, ForwardArgs, MaglevArgs, PersistenceArgs, QuorumArgs, RuleArgs};
 use crate::change::Change;
 use crate::ctl::Failed;
 
@@ -29,6 +29,8 @@ pub struct ServiceAdd {
     #[command(flatten)]
     rules: RuleArgs,
     #[command(flatten)]
+    persistence: PersistenceArgs,
+    #[command(flatten)]
     maglev: MaglevArgs,
     #[command(flatten)]
     quorum: QuorumArgs,
@@ -40,6 +42,7 @@ impl Command for ServiceAdd {
         sluicectl service add tcp 192.0.2.10:80 -s wlc --name web
         sluicectl service add udp 192.0.2.10:53 -s mh -b mh-port,mh-fallback --forward tunnel
         sluicectl service add tcp 192.0.2.10:443 -s mh --maglev-size 65537
+        sluicectl service add tcp 192.0.2.10:8080 -s wrr -p 3600 -M 255.255.255.0
         sluicectl service add udp 192.0.2.10:514 -s rr --ops
         sluicectl service add tcp 192.0.2.10:80 --quorum 3 --hysteresis 1 --no-server reset";
 
@@ -58,6 +61,9 @@ impl Command for ServiceAdd {
         spec.one_packet = self.rules.ops.unwrap_or_default();
         spec.on_remove = self.rules.on_remove.unwrap_or_default();
         spec.timeouts = self.rules.timeouts;
+        spec.persistence = self.persistence.persistence.filter(|seconds| *seconds > 0);
+        spec.persistence_netmask = self.persistence.persistence_netmask;
+        spec.persistence_void = self.persistence.persistence_void.unwrap_or_default();
         spec.maglev_hash = self.maglev.maglev_hash.unwrap_or_default();
         spec.maglev_size = self.maglev.maglev_size;
         spec.quorum = self.quorum.quorum.unwrap_or(spec.quorum);

@@ -4,7 +4,7 @@ use config::spec::Flags;
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs, MaglevArgs, QuorumArgs, RuleArgs};
+use super::words::{self, ForwardArgs, MaglevArgs, PersistenceArgs, QuorumArgs, RuleArgs};
 use crate::change::{self, Change};
 use crate::ctl::Failed;
 
@@ -29,6 +29,8 @@ pub struct ServiceEdit {
     #[command(flatten)]
     rules: RuleArgs,
     #[command(flatten)]
+    persistence: PersistenceArgs,
+    #[command(flatten)]
     maglev: MaglevArgs,
     #[command(flatten)]
     quorum: QuorumArgs,
@@ -38,6 +40,7 @@ impl Command for ServiceEdit {
     const METHOD: &'static str = "service.edit";
     const EXAMPLES: &'static str = "
         sluicectl service edit tcp 192.0.2.10:80 -s wrr
+        sluicectl service edit web -p 3600 --persistence-void weight-0
         sluicectl service edit web --stray drop
         sluicectl service edit web --quorum 2 --no-server fail-open
         sluicectl service edit web --on-remove reset --timeouts 60,0,0 --sloppy=false";
@@ -54,6 +57,9 @@ impl Command for ServiceEdit {
             one_packet: self.rules.ops,
             on_remove: self.rules.on_remove,
             timeouts: self.rules.timeouts,
+            persistence: self.persistence.persistence,
+            persistence_netmask: self.persistence.persistence_netmask,
+            persistence_void: self.persistence.persistence_void,
             maglev_hash: self.maglev.maglev_hash,
             maglev_size: self.maglev.maglev_size,
             quorum: self.quorum.quorum,

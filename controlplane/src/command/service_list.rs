@@ -65,10 +65,7 @@ fn service_rows(table: &mut Table, service: &ServiceView) {
     table.row([
         service.name.clone(),
         service.endpoint().to_string(),
-        std::iter::once(service.scheduler.name())
-            .chain(service.flags.names())
-            .collect::<Vec<_>>()
-            .join(" "),
+        scheduling(service),
         count(sum(|s| s.weight)),
         count(effective),
         standing(service),
@@ -108,6 +105,16 @@ fn standing(service: &ServiceView) -> String {
         (Acting::Nobody, _) => ", nobody",
     };
     format!("{up}/{} up{instead}", own().count())
+}
+
+/// `wlc -p3600 -M24`: in ipvsadm's words.
+fn scheduling(service: &ServiceView) -> String {
+    let words = std::iter::once(service.scheduler.name()).chain(service.flags.names());
+    let persistence = [
+        service.persistence.map(|seconds| format!("-p{seconds}")),
+        service.persistence_netmask.map(|length| format!("-M{length}")),
+    ];
+    words.map(str::to_owned).chain(persistence.into_iter().flatten()).collect::<Vec<_>>().join(" ")
 }
 
 fn state(server: &ServerView) -> String {

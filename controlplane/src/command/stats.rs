@@ -128,6 +128,9 @@ fn sum_lines(doc: &Statistics) -> String {
         "table  {now} of {max}, peak {peak}  full {full}  flood-guard {guarded}  half-open ended \
          {evicted}"
     );
+    let [now, max, peak, full] =
+        [m.templates, m.templates_max, m.templates_peak, m.template_failures].map(count);
+    let _ = writeln!(text, "templates  {now} of {max}, peak {peak}  full {full}");
     if s.address_conflicts > 0 {
         let _ = writeln!(
             text,

@@ -1,6 +1,7 @@
 //! Arguments that several commands share: services, servers, ways of forwarding, schedulers.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use config::persistence::{PersistenceVoid, netmask};
 use config::spec::{
     Flags, Forward, MaglevHash, NoServer, OnRemove, ServerRef, ServiceRef, Stray, Timeouts,
 };
@@ -110,6 +111,22 @@ pub struct QuorumArgs {
     /// New connections when nobody is left: unreachable, reset, drop, fail-open or backup
     #[arg(long, value_name = "POLICY")]
     pub no_server: Option<NoServer>,
+}
+
+/// Client persistence.
+#[derive(Debug, Default, clap::Args)]
+pub struct PersistenceArgs {
+    /// A client's new connections go to its server, until it begins none for so many seconds; 0 for
+    /// never
+    #[arg(short = 'p', long = "persistent", value_name = "SECONDS", num_args = 0..=1)]
+    #[arg(default_missing_value = "300")]
+    pub persistence: Option<u32>,
+    /// What counts as one client: a netmask, or the length of a prefix
+    #[arg(short = 'M', long = "netmask", value_name = "MASK", value_parser = netmask)]
+    pub persistence_netmask: Option<u8>,
+    /// From when on a server's persistent clients are scheduled anew: down, drain or weight-0
+    #[arg(long, value_name = "WHEN")]
+    pub persistence_void: Option<PersistenceVoid>,
 }
 
 /// The table of scheduler `mh`.

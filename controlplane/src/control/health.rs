@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::Refusal;
 use crate::slots::Use;
-use crate::states::{Health, Stand, Why, obstacle};
+use crate::states::{Health, Stand, Why, keeps, obstacle};
 use crate::store::{Entry, Member, Store};
 
 /// A server slot's state.
@@ -101,7 +101,10 @@ impl States {
         for (slot, s) in (0_u32..).zip(slots).filter(|(_, s)| s.usage != Use::Member) {
             let gone = std::mem::take(&mut self.slots[slot as usize]);
             self.marks += u64::from(gone.health != Health::Unknown);
-            lives.iter().for_each(|live| live.set_weight(slot, 0, s.generation));
+            for live in lives {
+                live.set_weight(slot, 0, s.generation);
+                live.set_keeps(slot, false);
+            }
         }
         let before = std::mem::take(&mut self.services);
         for entry in store.services() {
@@ -147,13 +150,17 @@ impl States {
             state.weight = if state.why.is_some() { 0 } else { member.spec.weight };
             let limited = member.spec.thresholds().any();
             let marks = if limited { LiveView::LOOK_FURTHER } else { 0 };
-            weights.push((member.slot, state.weight, marks));
+            let keeps = keeps(&entry.spec, state.why, state.health);
+            weights.push((member.slot, state.weight, marks, keeps));
         }
         // Who takes over does so before the others cease: no moment without anybody.
-        weights.sort_by_key(|(_, weight, _)| *weight == 0);
-        for (slot, weight, marks) in weights {
+        weights.sort_by_key(|(_, weight, ..)| *weight == 0);
+        for (slot, weight, marks, keeps) in weights {
             let generation = store.slots().all()[slot as usize].generation;
-            lives.iter().for_each(|live| live.set_weight(slot, weight | marks, generation));
+            for live in lives {
+                live.set_weight(slot, weight | marks, generation);
+                live.set_keeps(slot, keeps);
+            }
         }
     }
 

@@ -182,13 +182,13 @@ impl List {
 }
 
 /// A filter in the lcores' words.
-struct Meaning {
-    service: Option<u16>,
-    slots: Option<HashSet<u32>>,
+pub(super) struct Meaning {
+    pub(super) service: Option<u16>,
+    pub(super) slots: Option<HashSet<u32>>,
 }
 
 impl Meaning {
-    fn of(filter: &ConnFilter, store: &Store) -> Result<Self, Refusal> {
+    pub(super) fn of(filter: &ConnFilter, store: &Store) -> Result<Self, Refusal> {
         let service = filter.service.as_ref().map(|s| store.service(s)).transpose()?;
         let service = service.map(|e| e.id);
         let Some(server) = &filter.server else { return Ok(Self { service, slots: None }) };

@@ -66,6 +66,7 @@ impl Lcore {
 
 mod rules;
 mod states;
+mod templates;
 
 /// What survives a restart, in files of one test alone.
 struct State(PathBuf);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use config::check;
 use config::load::MAX_TIMEOUT;
+use config::persistence::PersistenceVoid;
 use config::spec::{Admin, Flags, MaglevHash, OnRemove, Timeouts};
 use config::{ServerRef, ServerSpec, ServiceRef, ServiceSpec};
 use engine::pool::PoolServer;
@@ -60,6 +61,16 @@ impl Store {
         spec.sloppy = edit.sloppy.unwrap_or(spec.sloppy);
         spec.one_packet = edit.one_packet.unwrap_or(spec.one_packet);
         spec.on_remove = edit.on_remove.unwrap_or(spec.on_remove);
+        match edit.persistence {
+            // What is said of persistence goes with it.
+            Some(0) => {
+                (spec.persistence, spec.persistence_netmask) = (None, None);
+                spec.persistence_void = PersistenceVoid::default();
+            }
+            seconds => spec.persistence = seconds.or(spec.persistence),
+        }
+        spec.persistence_netmask = edit.persistence_netmask.or(spec.persistence_netmask);
+        spec.persistence_void = edit.persistence_void.unwrap_or(spec.persistence_void);
         spec.timeouts = edit.timeouts.or(spec.timeouts);
         spec.quorum = edit.quorum.unwrap_or(spec.quorum);
         spec.hysteresis = edit.hysteresis.unwrap_or(spec.hysteresis);

@@ -62,6 +62,8 @@ pub struct Director {
     server: Option<Server>,
     threads: Vec<JoinHandle<()>>,
     jobs: Sender<Job>,
+    /// As lcores share them.
+    pub templates: Arc<Templates>,
 }
 
 impl Director {
@@ -74,7 +76,8 @@ impl Director {
         let socket = folder.join("control.sock");
         let stop = Arc::new(AtomicBool::new(false));
         let stuck = Arc::new(AtomicBool::new(false));
-        let (control, lcores) = control(folder.join("state"));
+        let templates = Arc::new(Templates::new(1_000, 1));
+        let (control, lcores) = control(folder.join("state"), &templates);
         let mut threads = Vec::new();
         for (place, (end, board)) in lcores.into_iter().enumerate() {
             let (first, stop) = (control.snapshot().clone(), Arc::clone(&stop));
@@ -85,7 +88,7 @@ impl Director {
         let stopped = Arc::clone(&stop);
         threads.push(std::thread::spawn(move || control.run(&inbox, &stopped)));
         let server = Server::start_with(&socket, jobs.clone(), limits).unwrap();
-        Self { socket, folder, stop, stuck, server: Some(server), threads, jobs }
+        Self { socket, folder, stop, stuck, server: Some(server), threads, jobs, templates }
     }
 
     pub fn connect(&self) -> Talk {
@@ -128,7 +131,10 @@ impl Drop for Director {
     }
 }
 
-fn control(state: PathBuf) -> (Control, Vec<(LcoreEnd, Arc<LcoreBoard>)>) {
+fn control(
+    state: PathBuf,
+    templates: &Arc<Templates>,
+) -> (Control, Vec<(LcoreEnd, Arc<LcoreBoard>)>) {
     let mut settings = config::parse(CONFIG, "sluice.toml").unwrap();
     settings.director.state = Some(state);
     let servers = settings.director.max_servers as usize;
@@ -146,7 +152,7 @@ fn control(state: PathBuf) -> (Control, Vec<(LcoreEnd, Arc<LcoreBoard>)>) {
         file: "/etc/sluice/sluice.toml".into(),
         lcores: links,
         hops: Arc::new(HopTable::new(controlplane::control::hop_capacity(&settings))),
-        templates: Arc::new(Templates::new(1_000, 1)),
+        templates: Arc::clone(templates),
         ports: vec![PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), mtu: 1500 }],
         port_counters: Box::new(|_| PortCounters { link_up: true, ..PortCounters::default() }),
         clock: Box::new(move || u64::try_from(start.elapsed().as_millis()).unwrap()),
