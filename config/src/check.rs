@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use crate::load::MAX_TIMEOUT;
 use crate::persistence;
 use crate::settings::Port;
+use crate::slow_start::{MAX_SECS, is_ramped};
 use crate::spec::{Forward, MAX_WEIGHT, MaglevHash, ServerSpec, ServiceSpec, checked_name};
 
 /// The smallest and largest `mtu` that may be given, in bytes.
@@ -152,6 +153,7 @@ pub fn service(spec: &ServiceSpec, network: &Network) -> Result<(), Fault> {
         let fault = Fault::new("timeouts", "too long an idle time".to_owned());
         return Err(fault.hint(format!("1 to {MAX_TIMEOUT} s, 0 for the director's")));
     }
+    slow_start(spec)?;
     if !spec.name.is_empty() {
         checked_name(&spec.name).map_err(|m| Fault::new("name", m))?;
     }
@@ -166,6 +168,24 @@ pub fn service(spec: &ServiceSpec, network: &Network) -> Result<(), Fault> {
     }
     persistence::check(spec)?;
     maglev(spec)
+}
+
+/// Checks how servers of a service are to start.
+fn slow_start(spec: &ServiceSpec) -> Result<(), Fault> {
+    let Some(ramp) = spec.slow_start else { return Ok(()) };
+    if !is_ramped(spec.scheduler) {
+        let message = format!("slow-start is not for scheduler {}", spec.scheduler);
+        return Err(Fault::new("slow-start", message).hint("rr wrr lc wlc lblc lblcr sed nq twos"));
+    }
+    if ramp.secs > MAX_SECS {
+        let message = format!("{} s is too long a start", ramp.secs);
+        return Err(Fault::new("slow-start", message).hint(format!("at most {MAX_SECS} s")));
+    }
+    if !(1..=100).contains(&ramp.floor) {
+        let message = format!("{} percent of a weight is no start", ramp.floor);
+        return Err(Fault::new("slow-start-floor", message).hint("1 to 100"));
+    }
+    Ok(())
 }
 
 /// Checks what a service says about its Maglev table.

@@ -13,6 +13,7 @@ mod reader;
 mod report;
 pub mod save;
 pub mod settings;
+pub mod slow_start;
 pub mod spec;
 pub mod text;
 

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::load::MAX_TIMEOUT;
 use crate::report::Problem;
 
 /// The problems found so far.
@@ -211,6 +212,19 @@ where
         let fits = n.ok().and_then(|n| T::try_from(n).ok()).filter(|n| range.contains(n));
         fits.ok_or_else(|| format!("{digits} is not in {low} to {high}"))
     }
+}
+
+/// A decimal number that a type reads.
+pub(crate) fn decimal<T: FromStr<Err: Display>>(value: &DeValue<'_>) -> Result<T, String> {
+    let number = value.as_float().map(|f| f.as_str());
+    let number = number.or_else(|| value.as_integer().map(|i| i.as_str()));
+    let wrong = || format!("must be a number, not {}", value.type_str());
+    number.ok_or_else(wrong)?.parse().map_err(|e: T::Err| e.to_string())
+}
+
+/// A number of seconds, or a text with a unit.
+pub(crate) fn seconds(value: &DeValue<'_>) -> Result<u32, String> {
+    value.as_str().map_or_else(|| number(0..=MAX_TIMEOUT)(value), crate::text::seconds)
 }
 
 /// A number, or a text with a suffix.

@@ -8,6 +8,7 @@ use toml::Value;
 
 use crate::persistence::PersistenceVoid;
 use crate::settings::{Director, Dpdk, Port, Settings};
+use crate::slow_start::{DEFAULT_FLOOR, Exponent};
 use crate::spec::{Admin, MaglevHash, NoServer, OnRemove, ServerSpec, ServiceSpec, Stray};
 use crate::text::{show_bytes, show_count};
 
@@ -158,6 +159,15 @@ fn service(out: &mut String, s: &ServiceSpec) {
     }
     if s.no_server != NoServer::default() {
         key(out, "no-server", quoted(s.no_server));
+    }
+    if let Some(ramp) = s.slow_start {
+        key(out, "slow-start", quoted(format!("{}s", ramp.secs)));
+        if ramp.floor != DEFAULT_FLOOR {
+            key(out, "slow-start-floor", ramp.floor);
+        }
+        if ramp.exponent != Exponent::default() {
+            key(out, "slow-start-exponent", ramp.exponent);
+        }
     }
     if s.servers.is_empty() {
         return;

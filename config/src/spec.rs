@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::flags::Flags;
 use crate::persistence::PersistenceVoid;
+pub use crate::slow_start::SlowStart;
 use crate::text;
 
 /// The greatest weight: 2³¹ − 1, as in LVS.
@@ -479,6 +480,9 @@ pub struct ServiceSpec {
     /// New connections when nobody is left.
     #[serde(default)]
     pub no_server: NoServer,
+    /// How servers that join get their share; at once if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_start: Option<SlowStart>,
     /// Its servers, in the order in which they were added.
     #[serde(default)]
     pub servers: Vec<ServerSpec>,
@@ -519,6 +523,7 @@ impl ServiceSpec {
             quorum: default_quorum(),
             hysteresis: 0,
             no_server: NoServer::default(),
+            slow_start: None,
             servers: Vec::new(),
         }
     }
@@ -536,6 +541,7 @@ impl ServiceSpec {
             self.name = self.endpoint().to_string().replace(' ', ":");
         }
         self.timeouts = self.timeouts.filter(|t| (t.tcp, t.tcpfin, t.udp) != (0, 0, 0));
+        self.slow_start = self.slow_start.filter(|s| s.secs > 0);
         let servers = std::mem::take(&mut self.servers);
         self.servers = servers.into_iter().map(|s| s.resolved(&self)).collect();
         self

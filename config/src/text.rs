@@ -85,6 +85,24 @@ fn scaled(text: &str, unit: u64) -> Option<u64> {
     digits.replace('_', "").parse::<u64>().ok()?.checked_mul(unit.pow(power))
 }
 
+/// A time in seconds, with a unit: `30s`, `10m`, `2h`; at most [`crate::load::MAX_TIMEOUT`].
+///
+/// # Errors
+/// In words that say what is allowed.
+pub fn seconds(text: &str) -> Result<u32, String> {
+    let wrong = || format!("{text:?} is no time such as 300s, 10m or 2h");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(wrong()),
+    };
+    let number: u32 = digits.parse().map_err(|_| wrong())?;
+    let secs = number.checked_mul(unit).filter(|secs| *secs <= crate::load::MAX_TIMEOUT);
+    secs.ok_or_else(|| format!("{text:?} is too long"))
+}
+
 /// A number in the shortest form that [`count`] reads back.
 #[must_use]
 pub fn show_count(n: u64) -> String {
@@ -128,5 +146,15 @@ mod tests {
         assert!(count("4X").is_err());
         assert!(count("M").is_err());
         assert!(bytes("99999999999999999999G").is_err());
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, secs) in [("0", 0), ("300s", 300), ("300", 300), ("10m", 600), ("2h", 7200)] {
+            assert_eq!(seconds(text), Ok(secs));
+        }
+        for text in ["", "s", "1d", "-1s", "1.5m", "99999999h"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
     }
 }

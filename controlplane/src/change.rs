@@ -5,6 +5,7 @@
 use std::fmt;
 
 use config::persistence::PersistenceVoid;
+use config::slow_start::{Exponent, SlowStart};
 use config::spec::{
     Admin, Flags, Forward, MaglevHash, NoServer, OnRemove, ServerRef, ServerSpec, ServiceRef,
     ServiceSpec, Stray, Timeouts, TunType,
@@ -155,6 +156,34 @@ pub struct ServiceEdit {
     pub hysteresis: Option<u32>,
     /// New connections when nobody is left.
     pub no_server: Option<NoServer>,
+    /// How long a server that joins takes to its share, in seconds; 0 is off.
+    pub slow_start: Option<u32>,
+    /// Percent of its weight to begin with.
+    pub slow_start_floor: Option<u32>,
+    /// How its weight grows.
+    #[serde(with = "config::text::option")]
+    pub slow_start_exponent: Option<Exponent>,
+}
+
+impl ServiceEdit {
+    /// The ramp of a service that had `old`.
+    ///
+    /// # Errors
+    /// When the shape of a ramp is given and there is none.
+    pub fn slow_start(&self, old: Option<SlowStart>) -> Result<Option<SlowStart>, Refusal> {
+        let shaped = self.slow_start_floor.is_some() || self.slow_start_exponent.is_some();
+        let Some(secs) = self.slow_start.or_else(|| Some(old?.secs)) else {
+            let refusal = Refusal::new(RefusalCode::BadValue, "the service has no slow start");
+            return if shaped { Err(refusal.hint("--slow-start 30s")) } else { Ok(None) };
+        };
+        let old = old.unwrap_or_else(|| SlowStart::new(secs));
+        let floor = self.slow_start_floor.unwrap_or(old.floor);
+        Ok(Some(SlowStart {
+            secs,
+            floor,
+            exponent: self.slow_start_exponent.unwrap_or(old.exponent),
+        }))
+    }
 }
 
 /// What is new of a server; absent means unchanged.

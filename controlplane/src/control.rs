@@ -8,6 +8,7 @@ mod drains;
 pub mod health;
 mod maglev;
 mod query;
+mod ramps;
 pub mod rebalance;
 mod remembered;
 mod report;
@@ -243,6 +244,7 @@ impl Control {
         let services = usize::from(self.setup.settings.director.max_services);
         self.collector.tick(self.store.slots().all().len(), services, now_ms);
         self.feeder.tick(self.store.version(), self.store.slots().all());
+        self.states.tick(&self.store, &self.collector, &self.lives, now_ms);
         if now_ms >= self.reclaimed_ms + RECLAIM_MS {
             self.reclaim();
         }
@@ -372,7 +374,7 @@ impl Control {
     /// Takes over what the newest snapshot names: weights first, so that no lcore meets a slot
     /// without one; then next hops and addresses.
     fn follow(&mut self) {
-        self.states.follow(&self.store, &self.lives);
+        self.states.follow(&self.store, &self.lives, self.now_ms);
         self.neighbours.follow(self.compiler.hops.in_use(), &self.setup.hops, self.now_ms);
         let mut announced = BTreeSet::new();
         let ports = self.setup.settings.ports.iter().enumerate().filter(|(_, p)| p.garp);

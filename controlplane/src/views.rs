@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use config::persistence::PersistenceVoid;
+use config::spec::SlowStart;
 use config::spec::{
     Admin, Endpoint, Flags, Forward, MaglevHash, NoServer, OnRemove, Stray, Timeouts, TunType,
 };
@@ -104,6 +105,9 @@ pub struct ServiceView {
     /// Whether they take them although they are down.
     #[serde(default)]
     pub fail_open: bool,
+    /// How servers that join get their share; at once if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_start: Option<SlowStart>,
     /// ActiveConn of all its servers, removed ones included.
     pub active: u64,
     /// InActConn of all its servers, removed ones included.
@@ -222,6 +226,9 @@ pub struct ServerView {
     /// Why that is 0.
     #[serde(default, with = "config::text::option", skip_serializing_if = "Option::is_none")]
     pub why: Option<Why>,
+    /// While it starts slowly: how long its weight still grows, in ms. 0: it is not level yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_start_left_ms: Option<u64>,
     /// The operator's word on it.
     pub admin: Admin,
     /// Whether it only stands in for others.

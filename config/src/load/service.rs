@@ -10,12 +10,13 @@ use crate::check::{self, Fault, Network};
 use crate::persistence;
 use crate::reader::{self as read, Problems, Reader};
 use crate::report::Problem;
+use crate::slow_start::{DEFAULT_FLOOR, SlowStart};
 use crate::spec::{
     Admin, Endpoint, Flags, MAX_WEIGHT, ServerSpec, ServiceSpec, Timeouts, default_scheduler,
     server_address,
 };
 
-const LATER_SERVICE: &[&str] = &["check", "guard", "limit", "slow-start", "syn-proxy"];
+const LATER_SERVICE: &[&str] = &["check", "guard", "limit", "syn-proxy"];
 const LATER_SERVER: &[&str] = &["check", "slow-start", "tun-port"];
 
 pub(super) fn services(
@@ -78,6 +79,7 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
         None => read::number(1..=128)(v),
     });
     let persistence_void = r.read("persistence-void", read::parsed).unwrap_or_default();
+    let slow_start = slow_start(r);
     let servers = r.items("servers").unwrap_or_default();
     r.finish(LATER_SERVICE);
     let base = ServiceSpec {
@@ -98,6 +100,7 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
         quorum,
         hysteresis,
         no_server,
+        slow_start,
         ..ServiceSpec::new(listen?)
     };
     let mut service = base.resolved();
@@ -110,6 +113,24 @@ fn service(r: &Reader<'_>, network: &Network, problems: &Problems) -> Option<Ser
         }
     }
     Some(service)
+}
+
+/// The keys of a ramp; those beside its length say nothing without it.
+fn slow_start(r: &Reader<'_>) -> Option<SlowStart> {
+    let secs = r.read("slow-start", read::seconds);
+    let floor = r.read("slow-start-floor", read::number(1..=100));
+    let exponent = r.read("slow-start-exponent", read::decimal);
+    let beside =
+        [("slow-start-floor", floor.is_some()), ("slow-start-exponent", exponent.is_some())];
+    let Some(secs) = secs else {
+        for (key, _) in beside.iter().filter(|(_, given)| *given) {
+            let message = format!("`{key}` is for a service with `slow-start`");
+            r.problem(Problem::new(r.span_of(key), message));
+        }
+        return None;
+    };
+    let floor = floor.unwrap_or(DEFAULT_FLOOR);
+    Some(SlowStart { secs, floor, exponent: exponent.unwrap_or_default() })
 }
 
 fn server(

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use crate::persistence::PersistenceVoid;
 use crate::settings::{Director, Dpdk, Idle, Port, Settings};
 use crate::spec::{
-    Admin, Endpoint, Flags, Forward, MaglevHash, OnRemove, ServerSpec, ServiceSpec, Stray, Timeouts,
+    Admin, Endpoint, Flags, Forward, MaglevHash, OnRemove, ServerSpec, ServiceSpec, SlowStart,
+    Stray, Timeouts,
 };
 use crate::{parse, save};
 
@@ -50,19 +51,20 @@ fn the_direct_example_means_what_it_says() {
 
 #[test]
 fn unknown_and_later_keys_are_refused_by_name_all_at_once() {
-    let service = "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nslow-start = \"30s\"\ncolour = 1\n\
+    let service = "[[service]]\nlisten = \"tcp 192.0.2.1:80\"\nsyn-proxy = true\ncolour = 1\n\
                    check = { http = \"/\" }\nscheduler = \"fastest\"\n";
     refused(
         service,
         &[
             "sluice.toml:9",
-            "`slow-start` in [[service]] is not supported yet",
+            "`syn-proxy` in [[service]] is not supported yet",
             "`colour` is unknown in [[service]]",
             "`check` in [[service]] is not supported yet",
             "\"fastest\" is unknown; allowed: rr, wrr, lc, wlc, ",
             "allowed: flags, forward, hysteresis, listen, maglev-hash, maglev-size, name, \
              no-server, on-remove, one-packet, persistence, persistence-netmask, persistence-void, \
-             quorum, scheduler, servers, sloppy, stray, timeouts",
+             quorum, scheduler, servers, sloppy, slow-start, slow-start-exponent, \
+             slow-start-floor, stray, timeouts",
         ],
     );
     refused("[metrics]\nport = 1\n", &["`metrics` in the file is not supported yet"]);
@@ -154,6 +156,17 @@ fn contradictions_are_refused_where_they_stand() {
     let mh = "scheduler = \"mh\"\nmaglev-size = ";
     refused(&maglev("maglev-size = 4093\n"), &["maglev-size is for scheduler mh, not for wlc"]);
     refused(&maglev(&format!("{mh}65536\n")), &["65536 is not a prime from 251", "example 65537"]);
+    for (keys, words) in [
+        ("slow-start = \"30s\"\nscheduler = \"mh\"", "slow-start is not for scheduler mh"),
+        ("slow-start = \"fast\"", "\"fast\" is no time such as 300s"),
+        ("slow-start = \"2h\"", "7200 s is too long a start"),
+        ("slow-start-floor = 5", "is for a service with `slow-start`"),
+        ("slow-start = 30\nslow-start-floor = 0", "0 is not in 1 to 100"),
+        ("slow-start = 30\nslow-start-exponent = 0", "\"0\" is not a number from 0.1 to 10"),
+        ("slow-start = 30\nslow-start-exponent = \"2\"", "must be a number, not string"),
+    ] {
+        refused(&maglev(keys), &[words]);
+    }
     let kernel = format!("{mh}655373\nmaglev-hash = \"kernel\"\n");
     refused(&maglev(&kernel), &["Linux has no table of 655373 places", "one of 251, 509"]);
 }
@@ -255,6 +268,11 @@ fn services() -> impl Strategy<Value = Vec<ServiceSpec>> {
             s.persistence_netmask = (b[3] && b[4]).then_some(24);
             s.persistence_void = PersistenceVoid::ALL[if b[3] { i % 3 } else { 1 }];
             s.timeouts = b[4].then_some(Timeouts { tcp: 30, tcpfin: 0, udp: 5 });
+            if crate::slow_start::is_ramped(scheduler) && b[1] {
+                let exponent = ["1", "0.75"][usize::from(b[2])].parse().unwrap();
+                let floor = if b[3] { 5 } else { 20 };
+                s.slow_start = Some(SlowStart { secs: 30, floor, exponent });
+            }
             s.servers = servers;
             s.resolved()
         };

@@ -21,7 +21,7 @@ pub struct ServerDrain {
     /// The server: its name, ADDRESS or ADDRESS:PORT
     server: ServerRef,
     /// After this time its connections end: 300s, 10m, 2h
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = config::text::seconds)]
     deadline: Option<u32>,
     /// How they end then: reset, forget or reschedule
     #[arg(long, value_name = "WHAT", requires = "deadline")]
@@ -110,33 +110,4 @@ fn look(ctl: &mut Ctl, server: &ServerRef) -> Result<(Vec<Place>, String), Faile
     };
     let places = doc.services.into_iter().flat_map(|service| Place::all(service, is)).collect();
     Ok((places, doc.director.by))
-}
-
-fn seconds(text: &str) -> Result<u32, String> {
-    let wrong = || format!("{text:?} is no time such as 300s, 10m or 2h");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return Err(wrong()),
-    };
-    let number: u32 = digits.parse().map_err(|_| wrong())?;
-    let secs = number.checked_mul(unit).filter(|secs| *secs <= config::load::MAX_TIMEOUT);
-    secs.ok_or_else(|| format!("{text:?} is too long"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::seconds;
-
-    #[test]
-    fn times_have_units() {
-        for (text, secs) in [("0", 0), ("300s", 300), ("300", 300), ("10m", 600), ("2h", 7200)] {
-            assert_eq!(seconds(text), Ok(secs));
-        }
-        for text in ["", "s", "1d", "-1s", "1.5m", "99999999h"] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
-    }
 }

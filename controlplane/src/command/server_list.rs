@@ -73,9 +73,11 @@ fn table(doc: &Services) -> Table {
 
 /// The admin state, with what ends it; an enabled backup is called that.
 fn admin_word(server: &ServerView) -> String {
-    match &server.drain {
-        None if server.backup && server.admin == Admin::Enabled => "backup".to_owned(),
-        None => server.admin.name().to_owned(),
-        Some(d) => format!("{} {}s {}", server.admin, d.left_ms.div_ceil(1000), d.then),
+    match (&server.drain, server.slow_start_left_ms) {
+        (None, Some(0)) => "slow start, levelling".to_owned(),
+        (None, Some(left)) => format!("slow start {} s left", left.div_ceil(1000)),
+        (None, None) if server.backup && server.admin == Admin::Enabled => "backup".to_owned(),
+        (None, None) => server.admin.name().to_owned(),
+        (Some(d), _) => format!("{} {}s {}", server.admin, d.left_ms.div_ceil(1000), d.then),
     }
 }

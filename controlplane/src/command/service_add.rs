@@ -4,7 +4,9 @@ use config::spec::{Flags, ServiceRef, ServiceSpec};
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs, MaglevArgs, PersistenceArgs, QuorumArgs, RuleArgs};
+use super::words::{
+    self, ForwardArgs, MaglevArgs, PersistenceArgs, QuorumArgs, RuleArgs, SlowStartArgs,
+};
 use crate::change::Change;
 use crate::ctl::Failed;
 
@@ -31,6 +33,8 @@ pub struct ServiceAdd {
     #[command(flatten)]
     persistence: PersistenceArgs,
     #[command(flatten)]
+    slow_start: SlowStartArgs,
+    #[command(flatten)]
     maglev: MaglevArgs,
     #[command(flatten)]
     quorum: QuorumArgs,
@@ -39,7 +43,7 @@ pub struct ServiceAdd {
 impl Command for ServiceAdd {
     const METHOD: &'static str = "service.add";
     const EXAMPLES: &'static str = "
-        sluicectl service add tcp 192.0.2.10:80 -s wlc --name web
+        sluicectl service add tcp 192.0.2.10:80 -s wlc --name web --slow-start 30s
         sluicectl service add udp 192.0.2.10:53 -s mh -b mh-port,mh-fallback --forward tunnel
         sluicectl service add tcp 192.0.2.10:443 -s mh --maglev-size 65537
         sluicectl service add tcp 192.0.2.10:8080 -s wrr -p 3600 -M 255.255.255.0
@@ -64,6 +68,10 @@ impl Command for ServiceAdd {
         spec.persistence = self.persistence.persistence.filter(|seconds| *seconds > 0);
         spec.persistence_netmask = self.persistence.persistence_netmask;
         spec.persistence_void = self.persistence.persistence_void.unwrap_or_default();
+        let slow_start = self.slow_start.edit().slow_start(None);
+        spec.slow_start = slow_start.map_err(|_| {
+            Failed::Usage("--slow-start says how long what these options shape takes".into())
+        })?;
         spec.maglev_hash = self.maglev.maglev_hash.unwrap_or_default();
         spec.maglev_size = self.maglev.maglev_size;
         spec.quorum = self.quorum.quorum.unwrap_or(spec.quorum);

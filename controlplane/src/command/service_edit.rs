@@ -4,7 +4,9 @@ use config::spec::Flags;
 use engine::sched::SchedulerKind;
 
 use super::Command;
-use super::words::{self, ForwardArgs, MaglevArgs, PersistenceArgs, QuorumArgs, RuleArgs};
+use super::words::{
+    self, ForwardArgs, MaglevArgs, PersistenceArgs, QuorumArgs, RuleArgs, SlowStartArgs,
+};
 use crate::change::{self, Change};
 use crate::ctl::Failed;
 
@@ -31,6 +33,8 @@ pub struct ServiceEdit {
     #[command(flatten)]
     persistence: PersistenceArgs,
     #[command(flatten)]
+    slow_start: SlowStartArgs,
+    #[command(flatten)]
     maglev: MaglevArgs,
     #[command(flatten)]
     quorum: QuorumArgs,
@@ -43,6 +47,7 @@ impl Command for ServiceEdit {
         sluicectl service edit web -p 3600 --persistence-void weight-0
         sluicectl service edit web --stray drop
         sluicectl service edit web --quorum 2 --no-server fail-open
+        sluicectl service edit web --slow-start 30s --slow-start-floor 10
         sluicectl service edit web --on-remove reset --timeouts 60,0,0 --sloppy=false";
 
     fn change(self) -> Result<Change, Failed> {
@@ -65,6 +70,7 @@ impl Command for ServiceEdit {
             quorum: self.quorum.quorum,
             hysteresis: self.quorum.hysteresis,
             no_server: self.quorum.no_server,
+            ..self.slow_start.edit()
         };
         if edit == change::ServiceEdit::default() {
             return Err(Failed::Usage("nothing to change was given".into()));

@@ -110,11 +110,12 @@ fn standing(service: &ServiceView) -> String {
 /// `wlc -p3600 -M24`: in ipvsadm's words.
 fn scheduling(service: &ServiceView) -> String {
     let words = std::iter::once(service.scheduler.name()).chain(service.flags.names());
-    let persistence = [
+    let options = [
         service.persistence.map(|seconds| format!("-p{seconds}")),
         service.persistence_netmask.map(|length| format!("-M{length}")),
+        service.slow_start.map(|start| format!("slow-start {}s", start.secs)),
     ];
-    words.map(str::to_owned).chain(persistence.into_iter().flatten()).collect::<Vec<_>>().join(" ")
+    words.map(str::to_owned).chain(options.into_iter().flatten()).collect::<Vec<_>>().join(" ")
 }
 
 fn state(server: &ServerView) -> String {

@@ -2,11 +2,13 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use config::persistence::{PersistenceVoid, netmask};
+use config::slow_start::Exponent;
 use config::spec::{
     Flags, Forward, MaglevHash, NoServer, OnRemove, ServerRef, ServiceRef, Stray, Timeouts,
 };
 use engine::sched::SchedulerKind;
 
+use crate::change::ServiceEdit;
 use crate::ctl::Failed;
 
 /// Parameters of methods that concern one service, or all.
@@ -127,6 +129,33 @@ pub struct PersistenceArgs {
     /// From when on a server's persistent clients are scheduled anew: down, drain or weight-0
     #[arg(long, value_name = "WHEN")]
     pub persistence_void: Option<PersistenceVoid>,
+}
+
+/// How servers that join a serving pool get their share.
+#[derive(Debug, Default, clap::Args)]
+pub struct SlowStartArgs {
+    /// A server that joins takes this time to its share: 30s, 5m; 0 for at once
+    #[arg(long, value_name = "TIME", value_parser = config::text::seconds)]
+    pub slow_start: Option<u32>,
+    /// Percent of its weight to begin with, 5 if not said
+    #[arg(long, value_name = "PERCENT")]
+    pub slow_start_floor: Option<u32>,
+    /// How its weight grows: 1 steadily, more begins more gently
+    #[arg(long, value_name = "NUMBER")]
+    pub slow_start_exponent: Option<Exponent>,
+}
+
+impl SlowStartArgs {
+    /// What they change of a service.
+    #[must_use]
+    pub fn edit(self) -> ServiceEdit {
+        ServiceEdit {
+            slow_start: self.slow_start,
+            slow_start_floor: self.slow_start_floor,
+            slow_start_exponent: self.slow_start_exponent,
+            ..ServiceEdit::default()
+        }
+    }
 }
 
 /// The table of scheduler `mh`.

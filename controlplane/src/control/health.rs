@@ -11,10 +11,14 @@ use std::sync::Arc;
 
 use config::ServerRef;
 use engine::live::LiveView;
+use engine::sched::SchedulerKind;
 use engine::service::ServiceId;
+use engine::stats::ConnCounts;
 use serde::{Deserialize, Serialize};
 
+use super::ramps::{Ramps, Seen, is_unweighted};
 use crate::change::Refusal;
+use crate::collect::Collector;
 use crate::slots::Use;
 use crate::states::{Health, Stand, Why, keeps, obstacle};
 use crate::store::{Entry, Member, Store};
@@ -53,6 +57,8 @@ pub(super) struct States {
     news: bool,
     /// How often somebody's health has changed.
     marks: u64,
+    /// Servers that start slowly.
+    pub(super) ramps: Ramps,
 }
 
 /// A server whose health was set.
@@ -95,13 +101,14 @@ impl States {
     }
 
     /// Gives every slot of the store its effective weight.
-    pub(super) fn follow(&mut self, store: &Store, lives: &[Arc<LiveView>]) {
+    pub(super) fn follow(&mut self, store: &Store, lives: &[Arc<LiveView>], now_ms: u64) {
         let slots = store.slots().all();
         self.slots.resize(slots.len(), State::default());
         for (slot, s) in (0_u32..).zip(slots).filter(|(_, s)| s.usage != Use::Member) {
             let gone = std::mem::take(&mut self.slots[slot as usize]);
             self.marks += u64::from(gone.health != Health::Unknown);
             for live in lives {
+                live.hold(slot, false);
                 live.set_weight(slot, 0, s.generation);
                 live.set_keeps(slot, false);
             }
@@ -109,7 +116,36 @@ impl States {
         let before = std::mem::take(&mut self.services);
         for entry in store.services() {
             self.services.extend(before.get(&entry.id).map(|duty| (entry.id, *duty)));
-            self.weigh(entry, store, lives);
+            self.weigh(entry, store, lives, now_ms);
+        }
+        self.ramps.forget(|slot| slots[slot as usize].usage != Use::Member);
+    }
+
+    /// Lets slow starts go on.
+    pub(super) fn tick(
+        &mut self,
+        store: &Store,
+        collector: &Collector,
+        lives: &[Arc<LiveView>],
+        now_ms: u64,
+    ) {
+        let states = &self.slots;
+        let seen = |entry: &Entry, slot: u32| {
+            let ConnCounts { active, inactive } =
+                collector.counts(slot, store.slots().all()[slot as usize].generation);
+            let weight = states.get(slot as usize).map_or(0, |s| s.weight);
+            let scheduler = entry.spec.scheduler;
+            Seen {
+                weight: if is_unweighted(scheduler) { weight.min(1) } else { weight },
+                load: match scheduler {
+                    SchedulerKind::Sed | SchedulerKind::Nq => active.into(),
+                    _ => u64::from(active) * 256 + u64::from(inactive),
+                },
+            }
+        };
+        let over = self.ramps.tick(store, seen, lives, now_ms);
+        for entry in store.services().filter(|e| over.contains(&e.id)) {
+            self.weigh(entry, store, lives, now_ms);
         }
     }
 
@@ -127,7 +163,7 @@ impl States {
         let mut services = Vec::new();
         for (entry, slot) in found {
             self.set(slot, health, now_ms);
-            self.weigh(entry, store, lives);
+            self.weigh(entry, store, lives, now_ms);
             services.push(entry.spec.name.clone());
         }
         services.dedup();
@@ -135,7 +171,7 @@ impl States {
     }
 
     /// Gives the servers of a service their effective weights.
-    fn weigh(&mut self, entry: &Entry, store: &Store, lives: &[Arc<LiveView>]) {
+    fn weigh(&mut self, entry: &Entry, store: &Store, lives: &[Arc<LiveView>], now_ms: u64) {
         let by_itself =
             |m: &Member| (m.spec.backup, obstacle(&m.spec, self.slots[m.slot as usize].health));
         let servers: Vec<_> = entry.members.iter().map(by_itself).collect();
@@ -143,23 +179,28 @@ impl States {
         duty.stand = Stand::of(&entry.spec, duty.stand.lost, &servers);
         // A service that is being put together is no news.
         self.news |= duty.stand != duty.told && !servers.is_empty();
-        let mut weights = Vec::with_capacity(servers.len());
+        let mut moves = Vec::with_capacity(servers.len());
         for (member, (backup, obstacle)) in entry.members.iter().zip(servers) {
             let state = &mut self.slots[member.slot as usize];
+            let before = state.weight;
             state.why = duty.stand.bars(backup, obstacle);
             state.weight = if state.why.is_some() { 0 } else { member.spec.weight };
-            let limited = member.spec.thresholds().any();
-            let marks = if limited { LiveView::LOOK_FURTHER } else { 0 };
-            let keeps = keeps(&entry.spec, state.why, state.health);
-            weights.push((member.slot, state.weight, marks, keeps));
+            moves.push((before, state.weight));
         }
+        self.ramps.follow(entry, &moves, now_ms);
         // Who takes over does so before the others cease: no moment without anybody.
-        weights.sort_by_key(|(_, weight, ..)| *weight == 0);
-        for (slot, weight, marks, keeps) in weights {
-            let generation = store.slots().all()[slot as usize].generation;
+        let mut weights: Vec<_> = entry.members.iter().zip(moves).collect();
+        weights.sort_by_key(|(_, (_, weight))| *weight == 0);
+        for (Member { slot, spec }, (_, weight)) in weights {
+            let generation = store.slots().all()[*slot as usize].generation;
+            let held = self.ramps.holds(*slot);
+            let state = &self.slots[*slot as usize];
+            let keeps = keeps(&entry.spec, state.why, state.health);
+            let marks = if held || spec.thresholds().any() { LiveView::LOOK_FURTHER } else { 0 };
             for live in lives {
-                live.set_weight(slot, weight | marks, generation);
-                live.set_keeps(slot, keeps);
+                live.hold(*slot, held);
+                live.set_weight(*slot, weight | marks, generation);
+                live.set_keeps(*slot, keeps);
             }
         }
     }

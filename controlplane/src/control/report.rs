@@ -232,6 +232,7 @@ impl Control {
             quorum_lost: stand.lost,
             acting: stand.acting,
             fail_open: stand.open,
+            slow_start: spec.slow_start,
             active,
             inactive,
             totals: self.collector.service(entry.id, slots),
@@ -248,6 +249,8 @@ impl Control {
         let limited = spec.thresholds().any();
         let full = limited && self.is_full(member.slot, slot.generation);
         let why = state.why.or_else(|| full.then_some(Why::Full));
+        let ramp = self.states.ramps.of(member.slot);
+        let weight = ramp.map_or(state.weight, |(part, _)| ramped(state.weight, part));
         let line = self.publisher.current().server(member.slot, slot.generation);
         ServerView {
             name: spec.name.clone(),
@@ -256,7 +259,8 @@ impl Control {
             forward: spec.forward.unwrap_or(Forward::Dr),
             tun_type: spec.tun_type,
             weight: spec.weight,
-            effective_weight: if why.is_none() { state.weight } else { 0 },
+            effective_weight: if why.is_none() { weight } else { 0 },
+            slow_start_left_ms: ramp.map(|(_, left_ms)| left_ms),
             why,
             admin: spec.admin,
             backup: spec.backup,
@@ -339,6 +343,12 @@ fn counters(
         (str::to_owned(name), if GAUGES.contains(&name) { now } else { since })
     };
     both.map(value).collect()
+}
+
+/// A part of a weight, 1 at least.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a u32")]
+fn ramped(weight: u32, part: f64) -> u32 {
+    ((f64::from(weight) * part).round() as u32).max(1)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "shown with few digits")]

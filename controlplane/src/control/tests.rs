@@ -65,6 +65,7 @@ impl Lcore {
 }
 
 mod rules;
+mod slow_start;
 mod states;
 mod templates;
 

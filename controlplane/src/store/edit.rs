@@ -5,6 +5,7 @@ use std::sync::Arc;
 use config::check;
 use config::load::MAX_TIMEOUT;
 use config::persistence::PersistenceVoid;
+use config::slow_start::is_ramped;
 use config::spec::{Admin, Flags, MaglevHash, OnRemove, Timeouts};
 use config::{ServerRef, ServerSpec, ServiceRef, ServiceSpec};
 use engine::pool::PoolServer;
@@ -52,6 +53,7 @@ impl Store {
             // Flags and tables belong to a scheduler: another one starts without.
             (spec.scheduler, spec.flags) = (scheduler, Flags::default());
             (spec.maglev_hash, spec.maglev_size) = (MaglevHash::default(), None);
+            spec.slow_start = spec.slow_start.filter(|_| is_ramped(scheduler));
         }
         spec.flags = edit.flags.unwrap_or(spec.flags);
         spec.forward = edit.forward.unwrap_or(spec.forward);
@@ -75,6 +77,7 @@ impl Store {
         spec.quorum = edit.quorum.unwrap_or(spec.quorum);
         spec.hysteresis = edit.hysteresis.unwrap_or(spec.hysteresis);
         spec.no_server = edit.no_server.unwrap_or(spec.no_server);
+        spec.slow_start = edit.slow_start(spec.slow_start)?;
         spec.name = edit.name.clone().unwrap_or(spec.name);
         let spec = spec.resolved();
         check::service(&spec, &self.network)?;

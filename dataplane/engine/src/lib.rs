@@ -26,6 +26,7 @@ pub mod mailbox;
 pub mod neigh;
 pub mod out;
 pub mod owner;
+pub mod pace;
 pub mod parking;
 pub mod parse;
 pub mod pipeline;

@@ -12,6 +12,7 @@ use std::cmp;
 use std::hint::cold_path;
 use std::sync::Arc;
 
+use crate::pace::Paces;
 use crate::stats::{ConnCounts, LcoreBoard};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, own};
 use crate::thresholds::Occupancies;
@@ -37,6 +38,7 @@ pub struct LiveView {
     slots: Box<[LiveSlot]>,
     version: AtomicU64,
     occupancies: Arc<Occupancies>,
+    paces: Paces,
 }
 
 impl LiveView {
@@ -54,7 +56,15 @@ impl LiveView {
     #[must_use]
     pub fn sharing(max_servers: usize, occupancies: &Arc<Occupancies>) -> Self {
         let slots = (0..max_servers).map(|_| LiveSlot::default()).collect();
-        Self { slots, version: AtomicU64::new(1), occupancies: Arc::clone(occupancies) }
+        let (occupancies, paces) = (Arc::clone(occupancies), Paces::new(max_servers));
+        Self { slots, version: AtomicU64::new(1), occupancies, paces }
+    }
+
+    /// The servers that start slowly.
+    #[inline(always)]
+    #[must_use]
+    pub const fn paces(&self) -> &Paces {
+        &self.paces
     }
 
     /// The counts of servers with thresholds.
@@ -101,6 +111,15 @@ impl LiveView {
             || self.slots[slot as usize].generation.load(Ordering::Relaxed) & KEEPS != 0
     }
 
+    /// Says whether schedulers leave a server to its turns, at once; then its weight must ask to
+    /// [`LiveView::LOOK_FURTHER`]. Control thread only.
+    pub fn hold(&self, slot: u32, held: bool) {
+        if self.paces.holds(slot) != held {
+            self.paces.hold(slot, held);
+            self.publish();
+        }
+    }
+
     /// Moves the version: what was set before is used by picks from now on. Control thread only.
     pub fn publish(&self) {
         self.version.store(own!(self.version) + 1, Ordering::Release);
@@ -138,10 +157,10 @@ impl<'a> LoadView<'a> {
             return weight;
         }
         cold_path();
-        if self.is_full(slot) { 0 } else { weight & !LiveView::LOOK_FURTHER }
+        if self.is_barred(slot) { 0 } else { weight & !LiveView::LOOK_FURTHER }
     }
 
-    /// The effective weight of a server that may be full: to compare loads by, and for flows that
+    /// The effective weight of a server that may be full or held back: to compare loads by, and for flows that
     /// will have no entry. Nobody sees those end, so they count towards no threshold, and one that
     /// moves must not move them.
     #[inline(always)]
@@ -159,15 +178,29 @@ impl<'a> LoadView<'a> {
             return true;
         }
         cold_path();
-        weight > LiveView::LOOK_FURTHER && !self.is_full(slot)
+        weight > LiveView::LOOK_FURTHER && !self.is_barred(slot)
     }
 
     /// Inlined although it is seldom asked: a call in the loops of schedulers costs those that
     /// never make it their registers.
     #[inline(always)]
-    fn is_full(&self, slot: u32) -> bool {
+    fn is_barred(&self, slot: u32) -> bool {
         let (_, generation) = self.others(slot);
-        !self.live.occupancies.is_eligible(slot, generation)
+        !self.live.occupancies.is_eligible(slot, generation) || self.live.paces.holds(slot)
+    }
+
+    /// Whether a server may be picked if it is its turn: see [`crate::pace`].
+    #[must_use]
+    pub(crate) fn is_eligible_in_turn(&self, slot: u32) -> bool {
+        let (_, generation) = self.others(slot);
+        self.live.weight(slot) > 0 && self.live.occupancies.is_eligible(slot, generation)
+    }
+
+    /// The servers that start slowly.
+    #[inline(always)]
+    #[must_use]
+    pub const fn paces(&self) -> &'a Paces {
+        &self.live.paces
     }
 
     /// Moves whenever weights or others' counts have and, if `limited`, when a server anywhere has

@@ -13,6 +13,7 @@ use super::positions::Positions;
 use super::{Arrival, Cursor, SchedFlags, Schedule, WeightedLeast};
 use crate::addr::Addr;
 use crate::live::LoadView;
+use crate::pace::Offer;
 use crate::pool::Pool;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::ticks::Ticks;
@@ -80,6 +81,23 @@ impl<const N: usize> Memory<N> {
         let at = self.least.pick(pool, arrival, cursor, load)?;
         destination.insert(pool.servers[at].slot, arrival.now);
         Some(at)
+    }
+
+    /// Offers a destination that needs one a server that starts slowly.
+    pub(super) fn offer(
+        &self,
+        destination: &Destination<N>,
+        pool: &Pool,
+        arrival: Arrival<'_>,
+        cursor: &mut Cursor,
+        load: LoadView<'_>,
+        offer: Offer,
+    ) -> bool {
+        let taken = self.least.offer(pool, arrival, cursor, load, offer);
+        if taken {
+            destination.insert(offer.slot, arrival.now);
+        }
+        taken
     }
 
     /// See [`Schedule::changed`].

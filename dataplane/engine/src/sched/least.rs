@@ -21,7 +21,8 @@ use std::marker::PhantomData;
 
 use super::{Arrival, Cursor, SchedFlags, Schedule, Who};
 use crate::counter::Counter;
-use crate::live::LoadView;
+use crate::live::{LoadView, Loads};
+use crate::pace::Offer;
 use crate::pool::Pool;
 use crate::stats::ConnCounts;
 use crate::sync::{AtomicU32, Ordering};
@@ -149,6 +150,24 @@ impl<M: Measure> Schedule for Least<M> {
             tournament.play_all::<M>(load);
         }
         tournament.winner()
+    }
+
+    /// Taken unless the server has more than the part of its weight says.
+    fn offer(
+        &self,
+        pool: &Pool,
+        arrival: Arrival<'_>,
+        cursor: &mut Cursor,
+        load: LoadView<'_>,
+        offer: Offer,
+    ) -> bool {
+        let quotient = |slot| {
+            let Loads { active, inactive } = load.counts(slot);
+            let cost = M::cost(active * M::ACTIVE + inactive * M::INACTIVE);
+            (cost, M::divisor(load.nominal_weight(slot)))
+        };
+        let rival = self.pick(pool, arrival, cursor, load);
+        rival.is_none_or(|at| offer.is_least(quotient(offer.slot), quotient(pool.servers[at].slot)))
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 use super::destinations::{Memory, is_overloaded};
 use super::{Arrival, Cursor, SchedFlags, Schedule};
 use crate::live::LoadView;
+use crate::pace::Offer;
 use crate::pool::Pool;
 
 /// A destination has one server.
@@ -35,6 +36,20 @@ impl Schedule for Locality {
             return Some(at);
         }
         self.0.extend(destination, pool, arrival, cursor, load)
+    }
+
+    fn offer(
+        &self,
+        pool: &Pool,
+        arrival: Arrival<'_>,
+        cursor: &mut Cursor,
+        load: LoadView<'_>,
+        offer: Offer,
+    ) -> bool {
+        let destination = self.0.destination(arrival);
+        let server = self.0.eligible(destination, load).next();
+        server.is_none_or(|(slot, _)| is_overloaded(pool, slot, load))
+            && self.0.offer(destination, pool, arrival, cursor, load, offer)
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 use super::destinations::{Memory, is_overloaded};
 use super::{Arrival, Cursor, SchedFlags, Schedule};
 use crate::live::LoadView;
+use crate::pace::Offer;
 use crate::pool::Pool;
 
 /// The most servers of a destination; LVS knows no limit.
@@ -47,6 +48,20 @@ impl Schedule for LocalityReplicated {
             return Some(at);
         }
         self.0.extend(destination, pool, arrival, cursor, load)
+    }
+
+    fn offer(
+        &self,
+        pool: &Pool,
+        arrival: Arrival<'_>,
+        cursor: &mut Cursor,
+        load: LoadView<'_>,
+        offer: Offer,
+    ) -> bool {
+        let destination = self.0.destination(arrival);
+        let least = self.0.eligible(destination, load).min_by(|a, b| load.compare(a.0, b.0));
+        least.is_none_or(|(slot, _)| is_overloaded(pool, slot, load))
+            && self.0.offer(destination, pool, arrival, cursor, load, offer)
     }
 
     #[inline]

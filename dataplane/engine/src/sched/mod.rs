@@ -26,6 +26,7 @@ pub mod weighted_round_robin;
 
 use crate::flow::{Family, FlowKey};
 use crate::live::LoadView;
+use crate::pace::{self, Offer};
 use crate::pool::Pool;
 use crate::ticks::Ticks;
 
@@ -128,6 +129,21 @@ pub trait Schedule: Sized {
         load: LoadView<'_>,
     ) -> Option<usize>;
 
+    /// Offers a server its turn that [`Schedule::pick`] leaves alone, because it starts slowly.
+    /// Whether it is taken: always, if the algorithm does not go by loads.
+    #[inline]
+    fn offer(
+        &self,
+        pool: &Pool,
+        arrival: Arrival<'_>,
+        cursor: &mut Cursor,
+        load: LoadView<'_>,
+        offer: Offer,
+    ) -> bool {
+        let _ = (pool, arrival, cursor, load, offer);
+        true
+    }
+
     /// An lcore's own counts of the server at a position have changed: a connection began, ended, or
     /// moved between active and inactive. Only that lcore may call this. For algorithms that go by
     /// loads and keep something computed from them.
@@ -200,8 +216,26 @@ macro_rules! schedulers {
                 cursor: &mut Cursor,
                 load: LoadView<'_>,
             ) -> Option<usize> {
+                if load.paces().any() {
+                    return self.pick_paced(pool, arrival, cursor, load);
+                }
                 match self {
                     $(Self::$variant(s) => s.pick(pool, arrival, cursor, load),)*
+                }
+            }
+
+            /// The same while servers start slowly: see [`crate::pace`].
+            #[cold]
+            #[inline(never)]
+            fn pick_paced(
+                &self,
+                pool: &Pool,
+                arrival: Arrival<'_>,
+                cursor: &mut Cursor,
+                load: LoadView<'_>,
+            ) -> Option<usize> {
+                match self {
+                    $(Self::$variant(s) => pace::pick(s, pool, arrival, cursor, load),)*
                 }
             }
 

@@ -3,6 +3,7 @@
 
 use super::{Arrival, Cursor, SchedFlags, Schedule};
 use crate::live::LoadView;
+use crate::pace::Offer;
 use crate::pool::Pool;
 
 /// Has nothing to compute beforehand.
@@ -38,6 +39,20 @@ impl Schedule for TwoChoices {
         });
         let ((first, slot), (second, other)) = (first?, second?);
         Some(if load.compare(slot, other).is_gt() { second } else { first })
+    }
+
+    /// One of two: its turns come by its weight, and the other is the less loaded of two.
+    fn offer(
+        &self,
+        pool: &Pool,
+        arrival: Arrival<'_>,
+        cursor: &mut Cursor,
+        load: LoadView<'_>,
+        offer: Offer,
+    ) -> bool {
+        let quotient = |slot| (load.overhead(slot), load.nominal_weight(slot));
+        let rival = self.pick(pool, arrival, cursor, load);
+        rival.is_none_or(|at| offer.is_least(quotient(offer.slot), quotient(pool.servers[at].slot)))
     }
 }
 
