@@ -33,6 +33,17 @@ scheduler = "mh"
 forward   = "tunnel"
 servers   = [{ address = "10.9.0.11" }, { address = "10.9.0.12" }, { address = "10.9.0.13" }]
 
+[[service]]
+name      = "h3"
+listen    = "udp 192.0.2.10:443"
+scheduler = "rr"
+forward   = "dr"
+servers   = [
+  { address = "192.0.2.11", mac = "02:00:00:00:05:01" },
+  { address = "192.0.2.12", mac = "02:00:00:00:05:02" },
+  { address = "192.0.2.13", mac = "02:00:00:00:05:03" },
+]
+
 [dpdk]
 hugepages = false
 "#;
@@ -112,6 +123,23 @@ fn a_director_loses_hurts_and_misleads_nothing() {
     assert!(daemon.stop().expect("an end").success());
 }
 
+/// A director that knows addresses and ports sends two of three that migrate to another server, and
+/// none of the others.
+#[test]
+fn quic_stays_on_its_server_until_it_migrates() {
+    let scratch = Scratch::new("traffic-quic");
+    let daemon = director(scratch.path()).expect("a director");
+    let quic = "--vip 192.0.2.10:443 --quic --migrate 0.5 --life cycle --packets-per-flow 8";
+    let words = format!("run {WEB} {quic} --flows 100 --rate 8000 --packets 16000");
+    let report = report(scratch.path(), &words).expect("a run");
+    assert_nothing_lost(&report, 16_000);
+    let of = |field: &str| report["migrations"][field].as_u64().expect("a count");
+    let (seen, moved) = (of("seen"), of("moved"));
+    assert!((850..=1150).contains(&seen), "half of 2,000 flows: {report}");
+    assert!((seen / 2..=seen * 5 / 6).contains(&moved), "{moved} of {seen} moved");
+    assert!(daemon.stop().expect("an end").success());
+}
+
 #[test]
 fn packets_too_big_for_a_tunnel_are_missed_and_named() {
     let scratch = Scratch::new("traffic-big");
@@ -134,6 +162,16 @@ fn a_search_finds_that_low_rates_lose_nothing() {
         let words = format!("search {what} {WEB} --rate 3000 --seconds 1 --flows 500 --near 0.2");
         let found = report(scratch.path(), &words).expect(what);
         assert_eq!(found["verdict"], "pass", "{what}: {found}");
+        let search = &found["search"];
+        assert_eq!(search["mode"], what, "{search}");
+        let most = if what == "zero-loss" { 3000 } else { 1000 };
+        let most = if what == "table" { 500 } else { most };
+        assert_eq!(search["answer"].as_f64(), Some(f64::from(most)), "the first holds: {search}");
+        let steps = search["steps"].as_array().expect("steps");
+        assert_eq!((steps.len(), &steps[0]["outcome"]), (1, &"held".into()), "{search}");
+        for field in ["load", "sent", "rate", "received", "lost", "resets", "moved", "faults"] {
+            assert!(steps[0][field].is_number(), "{field} of {search}");
+        }
     }
     assert!(daemon.stop().expect("an end").success());
 }
@@ -201,6 +239,31 @@ fn testpmd_gives_back_what_it_gets() {
     assert_nothing_lost(&report, 10_000);
     assert_eq!(report["ttl_lost"]["max"], 0);
     assert_eq!(shares(&report, "packets"), [100], "one station, the sender's own");
+    assert_eq!(report["search"], Value::Null, "no search");
+}
+
+/// The same over IPv6: what has IPv4 alone in its head would drop or hurt it.
+#[test]
+fn ipv6_and_quic_come_back_as_they_went() {
+    let scratch = Scratch::new("traffic-v6");
+    let Some(_testpmd) = Testpmd::start(scratch.path(), "macswap") else {
+        eprintln!("skipped: no dpdk-testpmd");
+        return;
+    };
+    let to = "--to 02:00:00:00:00:01 --rate 5000 --packets 4000";
+    for load in ["--imix", "--udp --zipf 1", "--life cycle", "--quic"] {
+        let words = format!("run --vip [2001:db8::10]:443 {load} {to}");
+        let report = report(scratch.path(), &words).expect(load);
+        assert_nothing_lost(&report, 4000);
+        assert!(report["load"].as_str().is_some_and(|l| l.contains("over ipv6")), "{report}");
+    }
+    let quic = "--quic --life cycle --packets-per-flow 6 --flows 50 --migrate 0.5";
+    let report = report(scratch.path(), &format!("run {quic} {to}")).expect("migrations");
+    assert_nothing_lost(&report, 4000);
+    // Some 667 flows, of which half migrate; one server has them all.
+    let seen = report["migrations"]["seen"].as_u64().expect("a count");
+    assert!((250..=420).contains(&seen), "{report}");
+    assert_eq!(report["migrations"]["moved"], 0, "{report}");
 }
 
 /// 5tswap sends packets back to the client: each is hurt, and each is seen to be.

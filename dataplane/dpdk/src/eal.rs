@@ -8,6 +8,7 @@ use crate::{
     error::{Errno, Error, Result, check},
     hugepages::{Hugepages, Memory},
     mempool::Pools,
+    stale,
 };
 use dpdk_sys::{
     rte_eal_cleanup, rte_eal_get_runtime_dir, rte_eal_hotplug_add, rte_eal_init, rte_version,
@@ -18,7 +19,7 @@ use nix::{
 };
 use std::{
     ffi::{CStr, CString, c_char, c_int},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -128,6 +129,7 @@ impl Eal {
         let started = init(&raw);
         let restored = bind(&cores);
         let run_dir = run_dir();
+        stale::sweep(&run_dir);
         started.map_err(|errno| {
             // Another prefix may be that of a director that runs, which is why EAL refused.
             if settings.file_prefix == own_prefix() && run_dir.ends_with(own_prefix()) {
@@ -177,6 +179,12 @@ impl Eal {
     #[must_use]
     pub fn memory(&self) -> &Memory {
         &self.0.memory
+    }
+
+    /// The directory of this process's files: it goes when EAL ends.
+    #[must_use]
+    pub fn run_dir(&self) -> &Path {
+        &self.0.run_dir
     }
 
     /// The arguments that EAL got.

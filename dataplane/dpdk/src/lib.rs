@@ -62,4 +62,5 @@ mod memory;
 mod mempool;
 mod port;
 mod queue;
+mod stale;
 mod xstats;

@@ -20,11 +20,13 @@
 
 pub mod cost;
 pub mod dice;
+pub mod ip;
 pub mod order;
 pub mod packet;
 pub mod plan;
 pub mod search;
 pub mod servers;
+pub mod signals;
 pub mod sink;
 pub mod source;
 pub mod tally;

@@ -98,8 +98,13 @@ pub struct Counts {
     pub altered: u64,
     /// Of those received: at nobody's place.
     pub wrong_server: u64,
-    /// Of those received: at another server than its flow's packet before.
+    /// Of those received: at another server than its flow's packet before, which came from the same
+    /// port.
     pub moved: u64,
+    /// Of those received: from another port than its flow's packet before.
+    pub migrations: u64,
+    /// Of these: at another server. No fault of who balances by addresses and ports.
+    pub moved_migrating: u64,
     /// Of those received: before it came a later one of its flow.
     pub reordered: u64,
 }
@@ -121,6 +126,8 @@ impl Counts {
         self.altered += other.altered;
         self.wrong_server += other.wrong_server;
         self.moved += other.moved;
+        self.migrations += other.migrations;
+        self.moved_migrating += other.moved_migrating;
         self.reordered += other.reordered;
     }
 

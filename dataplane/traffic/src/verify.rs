@@ -5,12 +5,12 @@
 //! checksum that belongs to it may differ. A flow has one server for its life, and its packets come
 //! in order.
 
-use engine::wire::ipv4::{ICMP, IPIP, Ipv4};
+use engine::addr::L4Proto;
+use engine::wire::ipv4::ICMP;
 use engine::wire::{eth, tcp};
 use zerocopy::FromBytes;
 
-use engine::addr::{L4Proto, Mac};
-
+use crate::ip::{self, ICMP_V6, Ip};
 use crate::packet::{L3, TIME_MASK, Writer, is_client};
 use crate::plan::Segment;
 use crate::servers::{Place, Servers};
@@ -59,11 +59,11 @@ impl Verifier {
     /// Takes a frame that came at `now`, in nanoseconds by the sender's clock.
     #[inline]
     pub fn take(&mut self, frame: &[u8], now: u64) {
-        let Some((place, packet)) = open(frame) else {
+        let Some((place, kind, packet)) = open(frame) else {
             return self.count_stranger(frame);
         };
         let Some((segment, time)) = self.writer.read(packet) else {
-            return self.count_unstamped(packet);
+            return self.count_unstamped(kind, packet);
         };
         if !self.count_in_flow(segment, place) {
             return;
@@ -110,7 +110,13 @@ impl Verifier {
             counts.reordered += 1;
         } else {
             let is_new = rounds > seen.rounds;
-            counts.moved += u64::from(!is_new && at != seen.server);
+            let has_moved = !is_new && at != seen.server;
+            if !is_new && self.writer.migrates(segment.flow, seen.next - 1, segment.seq) {
+                counts.migrations += 1;
+                counts.moved_migrating += u64::from(has_moved);
+            } else {
+                counts.moved += u64::from(has_moved);
+            }
             counts.flows += u64::from(is_new);
             *seen = Seen { rounds, next: segment.seq.wrapping_add(1), server: at };
             if let Some(share) = share(&mut self.tally.shares, server) {
@@ -126,13 +132,9 @@ impl Verifier {
     fn is_intact(&mut self, packet: &[u8], segment: Segment, time: u64) -> bool {
         self.expected.resize(self.writer.len(segment), 0);
         self.writer.write(segment, time, &mut self.expected);
-        let (Ok((got, _)), Ok((want, _))) =
-            (Ipv4::ref_from_prefix(packet), Ipv4::mut_from_prefix(&mut self.expected[L3..]))
-        else {
-            return false;
-        };
-        let hops = want.ttl.wrapping_sub(got.ttl);
-        want.set_ttl(got.ttl);
+        let got = Ip::parse(self.writer.ethertype(), packet).map(|got| got.hops);
+        let Some(got) = got else { return false };
+        let hops = ip::set_hops(&mut self.expected[L3..], got).wrapping_sub(got);
         let (least, most) = self.hops.unwrap_or((hops, hops));
         self.hops = Some((least.min(hops), most.max(hops)));
         // Behind a short packet there may be padding.
@@ -145,17 +147,17 @@ impl Verifier {
         *(if is_arp { &mut counts.arp } else { &mut counts.foreign }) += 1;
     }
 
-    fn count_unstamped(&mut self, packet: &[u8]) {
+    fn count_unstamped(&mut self, kind: u16, packet: &[u8]) {
         let (wire, counts) = (self.writer.wire(), &mut self.tally.counts);
-        let Ok((ip, rest)) = Ipv4::ref_from_prefix(packet) else {
+        let Some(ip) = Ip::parse(kind, packet) else {
             counts.foreign += 1;
             return;
         };
         let is_reset = ip.proto == L4Proto::Tcp as u8
-            && rest.get(13).is_some_and(|flags| flags & tcp::RST != 0)
+            && ip.rest.get(13).is_some_and(|flags| flags & tcp::RST != 0)
             && ip.src == wire.vip
             && is_client(ip.dst);
-        let is_error = ip.proto == ICMP && is_client(ip.dst);
+        let is_error = matches!(ip.proto, ICMP | ICMP_V6) && is_client(ip.dst);
         let is_hurt = is_client(ip.src) || ip.dst == wire.vip;
         *(if is_reset {
             &mut counts.resets
@@ -177,17 +179,16 @@ fn share(shares: &mut Vec<Share>, server: Option<u16>) -> Option<&mut Share> {
     shares.get_mut(n)
 }
 
-/// Where a frame was sent, and the client's IPv4 packet in it: bare, or in IP in IP (RFC 2003).
-fn open(frame: &[u8]) -> Option<(Place, &[u8])> {
+/// Where a frame was sent, and the client's packet in it with its ethertype: bare, or in a tunnel
+/// (RFC 2003, RFC 2473, RFC 4213).
+#[inline]
+fn open(frame: &[u8]) -> Option<(Place, u16, &[u8])> {
     let (link, packet) = eth::Eth::ref_from_prefix(frame).ok()?;
-    let (ip, _) = Ipv4::ref_from_prefix(packet).ok()?;
-    if link.ethertype() != eth::IPV4 {
-        return None;
+    let ip = Ip::parse(link.ethertype(), packet)?;
+    if ip.is_tunnel() {
+        return Some((Place::Tunnel(ip.dst), ip.inner(), ip.rest));
     }
-    if ip.proto == IPIP {
-        return Some((Place::Tunnel(ip.dst), packet.get(ip.header_len()..)?));
-    }
-    Some((Place::Station(Mac(link.dst().0)), packet))
+    Some((Place::Station(link.dst()), link.ethertype(), packet))
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use traffic::signals::Signals;
 
 use crate::group::{Figures, Place};
 use crate::readiness::Readiness;
@@ -151,12 +152,15 @@ fn measure(args: &Args, group: &str) -> Result<Said> {
     }
     let (main_core, last) = cores()?;
     let core = args.core.unwrap_or(last);
+    // DPDK's threads inherit that they are blocked.
+    let signals = Signals::block()?;
     let eal = Eal::start(&EalSettings {
         hugepages: if args.no_huge { Hugepages::No } else { Hugepages::Auto },
         memory_mb: 64,
         log_level: LogLevel::Error,
         ..EalSettings::default()
     })?;
+    signals.end_with(eal.run_dir());
     let huge = !matches!(eal.memory(), Memory::Plain { .. });
     if !huge {
         eprintln!("WARNING: {}; figures are not comparable", eal.memory());

@@ -27,6 +27,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::json;
 use traffic::cost::{Sample, cpu_time};
+use traffic::signals::Signals;
 use traffic::source::{Others, Source};
 
 use crate::director::{Director, HALF_OPEN_MS, People, Seed, TARGET};
@@ -75,11 +76,14 @@ fn main() -> Result<()> {
     }
     let (main_core, core) = cores()?;
     ensure!(main_core != core, "people need a core beside the lcore's");
+    // DPDK's threads inherit that they are blocked.
+    let signals = Signals::block()?;
     let eal = Eal::start(&EalSettings {
         memory_mb: 64,
         log_level: LogLevel::Error,
         ..EalSettings::default()
     })?;
+    signals.end_with(eal.run_dir());
     eprintln!("{}", eal.memory());
     let size = PoolSize { frames: 4095, ..PoolSize::default() };
     let pool = Mempool::new(&eal, "bench", size, Socket(None))?;

@@ -1,12 +1,12 @@
 //! The command line.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
-use engine::addr::{L4Proto, Mac};
-use traffic::packet::{self, Sizes};
+use engine::addr::{Addr, Mac};
+use traffic::packet::{Sizes, Transport};
 use traffic::plan::{Choice, Flows, Life, MOST_FLOWS};
 use traffic::servers::Server;
 
@@ -19,6 +19,8 @@ use traffic::servers::Server;
   sluice-traffic run --tx 0000:3b:00.0 --rx 0000:3b:00.1 --vip 192.0.2.10:80 --rate 1000000
   sluice-traffic run --tx net_memif0,role=client,socket=/tmp/m --vip 192.0.2.10:80 \\
       --server 192.0.2.11 --server 192.0.2.12 --life cycle --svg run.svg
+  sluice-traffic run --tx 0000:3b:00.0 --vip '[2001:db8::10]:443' --to 02:00:00:00:0d:01 \\
+      --quic --migrate 0.1 --life cycle --packets-per-flow 20
   sluice-traffic search zero-loss --tx 0000:3b:00.0 --vip 192.0.2.10:80 --rate 14000000
   sluice-traffic run --interactive --tx …
 
@@ -49,6 +51,12 @@ pub(crate) enum Mode {
         #[arg(long, value_name = "COMMAND")]
         between: Option<String>,
     },
+    /// Write the manual pages to a folder, for packagers.
+    #[command(hide = true)]
+    Man {
+        /// An existing folder.
+        folder: PathBuf,
+    },
 }
 
 /// A limit to look for.
@@ -72,9 +80,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DEVICE")]
     pub(crate) rx: Option<String>,
     /// The virtual service.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "192.0.2.10:80", value_parser = service)]
-    pub(crate) vip: (Ipv4Addr, u16),
-    /// The director's MAC address; asked for by ARP unless given.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "192.0.2.10:80")]
+    pub(crate) vip: SocketAddr,
+    /// The director's MAC address; asked for by ARP unless given. IPv6 wants it given.
     #[arg(long, value_name = "MAC")]
     pub(crate) to: Option<Mac>,
     /// A real server: ADDRESS, MAC or ADDRESS@MAC. Its ARP is answered, and no other may get
@@ -88,12 +96,20 @@ pub(crate) struct Run {
     /// UDP in place of TCP.
     #[arg(long)]
     pub(crate) udp: bool,
-    /// What a flow does.
-    #[arg(long, value_enum, default_value_t = LifeWord::Hits)]
-    pub(crate) life: LifeWord,
-    /// Packets in the life of a flow (--life cycle).
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub(crate) packets_per_flow: u32,
+    /// What looks like QUIC in place of TCP: an Initial of 1,200 bytes, then short headers with the
+    /// same connection id.
+    #[arg(long, conflicts_with = "udp")]
+    pub(crate) quic: bool,
+    /// The part of flows, 0 to 1, whose client changes its port on the way: half through a life, or
+    /// after 8 packets. The connection id stays.
+    #[arg(long, value_name = "PART", default_value_t = 0.0, requires = "quic")]
+    pub(crate) migrate: f64,
+    /// What a flow does; hits unless given.
+    #[arg(long, value_enum)]
+    pub(crate) life: Option<LifeWord>,
+    /// Packets in the life of a flow (--life cycle); 10 unless given.
+    #[arg(long, value_name = "N")]
+    pub(crate) packets_per_flow: Option<u32>,
     /// Flows alive at once.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) flows: u32,
@@ -103,7 +119,8 @@ pub(crate) struct Run {
     /// Most new flows per second; 0: as they come.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) new_flows: u32,
-    /// Frame size in bytes with its check sequence; 76 at least by TCP, 64 by UDP.
+    /// Frame size in bytes with its check sequence; 76 at least by TCP, 64 by UDP, 77 by
+    /// QUIC, 20 more over IPv6. A QUIC Initial is as long as it must be.
     #[arg(long, value_name = "BYTES", default_value_t = 128)]
     pub(crate) frame: usize,
     /// Mixed sizes: 7 of the smallest, 4 of 594, 1 of 1,518 bytes. The last does not fit a tunnel of
@@ -142,7 +159,7 @@ pub(crate) struct Run {
     /// The report as one JSON document, version 1.
     #[arg(long)]
     pub(crate) json: bool,
-    /// A picture of throughput and latency over time.
+    /// A picture of throughput and latency over time; of a search, of its trials.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// The core to run on; the last that this process may use unless given.
@@ -167,32 +184,93 @@ pub(crate) enum LifeWord {
     Syn,
 }
 
-impl Run {
+impl Mode {
+    /// Refuses what cannot be, and what would be ignored.
     pub(crate) fn check(&self) -> Result<()> {
-        let (smallest, proto) = (packet::smallest(self.proto()), self.proto());
-        ensure!((smallest..=1518).contains(&self.frame), "--frame: {smallest} to 1518 by {proto}");
-        ensure!((1..=MOST_FLOWS).contains(&self.flows), "--flows: 1 to {MOST_FLOWS}");
-        ensure!(self.packets_per_flow >= 3, "--packets-per-flow: at least 3");
+        let (what, run, near, between) = match self {
+            Self::Man { .. } => return Ok(()),
+            Self::Run(run) => return run.check(),
+            Self::Search { what, run, near, between } => (what, run, near, between),
+        };
+        ensure!((0.0001..=0.5).contains(near), "--near: 0.0001 to 0.5");
+        ensure!(!run.interactive, "--interactive: a search asks nobody");
+        ensure!(run.packets.is_none(), "--packets: a trial of a search lasts --seconds");
+        ensure!(between.is_none() || *what == What::Table, "--between: for search table only");
+        if *what != What::ZeroLoss {
+            let name = what.name();
+            ensure!(run.life.is_none(), "--life: search {name} has its own");
+            ensure!(run.new_flows == 0, "--new-flows: search {name} has its own");
+        }
+        ensure!(*what != What::Table || run.zipf.is_none(), "--zipf: search table asks in turn");
+        run.check()
+    }
+}
+
+impl What {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ZeroLoss => "zero-loss",
+            Self::Cps => "cps",
+            Self::Table => "table",
+        }
+    }
+}
+
+impl Run {
+    fn check(&self) -> Result<()> {
+        self.check_flows()?;
         ensure!((1.0..=1e9).contains(&self.rate), "--rate: 1 packet per second or more");
         ensure!((0.01..=86_400.0).contains(&self.seconds), "--seconds: 0.01 to 86400");
         ensure!((0.0..=3600.0).contains(&self.warm_up), "--warm-up: 0 to 3600");
         ensure!((0.001..=1.0).contains(&self.warm_share), "--warm-share: 0.001 to 1");
         ensure!((0.0..=1.0).contains(&self.loss), "--loss: 0 to 1");
-        ensure!(self.zipf.is_none_or(|s| (0.01..=10.0).contains(&s)), "--zipf: 0.01 to 10");
         if self.rate > 1e6 && !self.line_rate {
             bail!("--rate above a million wants --line-rate: this may be a shared machine");
         }
         Ok(())
     }
 
-    pub(crate) fn proto(&self) -> L4Proto {
-        if self.udp { L4Proto::Udp } else { L4Proto::Tcp }
+    fn check_flows(&self) -> Result<()> {
+        let (transport, is_v4) = (self.transport(), self.vip.is_ipv4());
+        let (smallest, version) = (transport.smallest(is_v4), if is_v4 { 4 } else { 6 });
+        ensure!(
+            self.imix || (smallest..=1518).contains(&self.frame),
+            "--frame: {smallest} to 1518 by {transport:?} over IPv{version}"
+        );
+        ensure!(is_v4 || self.to.is_some(), "--vip: IPv6 wants --to MAC: only ARP is spoken here");
+        ensure!((1..=MOST_FLOWS).contains(&self.flows), "--flows: 1 to {MOST_FLOWS}");
+        ensure!((0.0..=1.0).contains(&self.migrate), "--migrate: 0 to 1");
+        ensure!(self.zipf.is_none_or(|s| (0.01..=10.0).contains(&s)), "--zipf: 0.01 to 10");
+        let is = |life| self.life == Some(life);
+        if let Some(packets) = self.packets_per_flow {
+            ensure!(packets >= 3, "--packets-per-flow: at least 3");
+            ensure!(is(LifeWord::Cycle), "--packets-per-flow wants --life cycle");
+        }
+        if is(LifeWord::Syn) {
+            ensure!(!self.udp, "--life syn: UDP has no SYN");
+            ensure!(self.zipf.is_none(), "--zipf: with --life syn no flow speaks twice");
+            ensure!(self.new_flows == 0, "--new-flows: with --life syn all are new, see --rate");
+            ensure!(self.migrate <= 0.0, "--migrate: with --life syn no flow lives so long");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn transport(&self) -> Transport {
+        match (self.udp, self.quic) {
+            (true, _) => Transport::Udp,
+            (_, true) => Transport::Quic,
+            _ => Transport::Tcp,
+        }
+    }
+
+    pub(crate) fn vip(&self) -> Addr {
+        self.vip.ip().into()
     }
 
     pub(crate) fn life(&self) -> Life {
-        match self.life {
+        match self.life.unwrap_or(LifeWord::Hits) {
             LifeWord::Hits => Life::Hits,
-            LifeWord::Cycle => Life::Cycle(self.packets_per_flow),
+            LifeWord::Cycle => Life::Cycle(self.packets_per_flow.unwrap_or(10)),
             LifeWord::Syn => Life::Syn,
         }
     }
@@ -208,11 +286,13 @@ impl Run {
     }
 
     pub(crate) fn sizes(&self) -> Sizes {
-        if self.imix { Sizes::imix(self.proto()) } else { Sizes::fixed(self.frame) }
+        if self.imix {
+            Sizes::imix(self.transport(), self.vip.is_ipv4())
+        } else {
+            Sizes::fixed(self.frame)
+        }
     }
 }
 
-fn service(text: &str) -> Result<(Ipv4Addr, u16), String> {
-    let at: std::net::SocketAddrV4 = text.parse().map_err(|e| format!("{text:?}: {e}"))?;
-    Ok((*at.ip(), at.port()))
-}
+#[cfg(test)]
+mod tests;

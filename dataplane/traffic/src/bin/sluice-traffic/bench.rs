@@ -29,8 +29,16 @@ const IDLE: u32 = 1000;
 pub(crate) struct Wishes {
     /// End the load.
     pub(crate) stop: AtomicBool,
+    /// End the program: set once, by a signal.
+    pub(crate) quit: AtomicBool,
     /// Packets per second from now on; 0: as the load says.
     pub(crate) rate: AtomicU64,
+}
+
+impl Wishes {
+    pub(crate) fn quit(&self) -> bool {
+        self.quit.load(Ordering::Relaxed)
+    }
 }
 
 /// One load.
@@ -91,21 +99,24 @@ impl<'a> Bench<'a> {
         let residents = Residents::new(run);
         let to = match run.to {
             Some(mac) => mac,
-            None => device::find_director(&mut ports[0], &mut pool, run.vip.0, &residents)?,
+            None => {
+                device::find_director(&mut ports[0], &mut pool, (run.vip(), &residents), wishes)?
+            }
         };
         let wire = Wire {
             from: ports[0].mac,
             to,
-            proto: run.proto(),
-            vip: run.vip.0.octets(),
-            port: run.vip.1,
+            transport: run.transport(),
+            vip: run.vip(),
+            port: run.vip.port(),
             sizes: run.sizes(),
             life: run.life(),
+            migrating: run.migrate,
             // Packets of an earlier run are no fault of this one.
             seed: run.seed ^ cycles(),
         };
-        ensure!(wire.sizes.longest() <= pool.frame_len().into(), "frames longer than a buffer");
         let writer = Writer::new(wire);
+        ensure!(writer.longest() <= pool.frame_len().into(), "frames longer than a buffer");
         let (plan, named) = (Plan::new(run.plan()), run.servers.clone());
         let verifier = Verifier::new(writer.clone(), Servers::new(&named), run.flows);
         let origin = cycles();
@@ -135,6 +146,11 @@ impl<'a> Bench<'a> {
     /// TTL lost on the way, least and most.
     pub(crate) fn hops(&self) -> Option<(u8, u8)> {
         self.verifier.hops
+    }
+
+    /// Whether the end of all loads is wanted.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.wishes.stop.load(Ordering::Relaxed) || self.wishes.quit()
     }
 
     /// Sends a load and waits for stragglers.
@@ -206,7 +222,7 @@ impl<'a> Bench<'a> {
         // The warm-up keeps its share.
         let asked = if stage.load.opens { 0 } else { self.wishes.rate.load(Ordering::Relaxed) };
         let count = stage.due(asked).min(stage.load.packets - stage.made) as usize;
-        let longest = self.writer.wire().sizes.longest();
+        let longest = self.writer.longest();
         let pending = &mut stage.pending;
         if count == 0 || !self.pool.alloc_bulk(pending, count, longest) {
             return;
@@ -288,7 +304,7 @@ impl Stage {
         let opening = self.load.opens && bench.plan.is_opening();
         let done = self.now - self.start >= self.load.lasts
             || self.made >= self.load.packets && self.pending.is_empty();
-        bench.wishes.stop.load(Ordering::Relaxed) || done && !opening
+        bench.is_stopped() || done && !opening
     }
 
     /// How many packets to make now.

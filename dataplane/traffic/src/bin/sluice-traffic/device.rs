@@ -1,6 +1,5 @@
 //! The devices: started, their link awaited, the director found.
 
-use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,6 +14,7 @@ use engine::queue::{RxQueue, TxQueue};
 use engine::reply::arp;
 
 use crate::args::Run;
+use crate::bench::Wishes;
 
 /// How long a peer may take to connect, and a director to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    pub(crate) fn start(run: &Run, core: usize) -> Result<Self> {
+    pub(crate) fn start(run: &Run, core: usize, wishes: &Wishes) -> Result<Self> {
         let mut names = vec![run.tx.as_str()];
         names.extend(run.rx.as_deref().filter(|rx| *rx != run.tx));
         let devices = names.iter().map(|d| Ok(Device::parse(d)?)).collect::<Result<Vec<_>>>()?;
@@ -48,17 +48,18 @@ impl Devices {
         };
         let ports = devices.iter().map(open).collect::<Result<Vec<_>>>()?;
         for started in &ports {
-            wait_for_link(&started.port)?;
+            wait_for_link(&started.port, wishes)?;
         }
         Ok(Self { eal, pool, ports })
     }
 }
 
 /// A memif comes up when its peer does.
-fn wait_for_link(port: &Port) -> Result<()> {
+fn wait_for_link(port: &Port, wishes: &Wishes) -> Result<()> {
     let start = Instant::now();
     while !port.link()?.is_up {
         let waited = start.elapsed();
+        ensure!(!wishes.quit(), "interrupted");
         ensure!(waited < PATIENCE, "{}: no link within {PATIENCE:?}", port.facts().device);
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -82,20 +83,21 @@ impl Queues {
 /// Who answers for what: real servers and the gateway live at our end of the wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Residents {
-    servers: Vec<(Ipv4Addr, Mac)>,
-    gateway: Vec<Ipv4Addr>,
+    servers: Vec<(Addr, Mac)>,
+    gateway: Vec<Addr>,
 }
 
 impl Residents {
     pub(crate) fn new(run: &Run) -> Self {
-        let known = |s: &traffic::servers::Server| Some((Ipv4Addr::from(s.addr?), s.mac));
+        let known = |s: &traffic::servers::Server| Some((s.addr?, s.mac));
         let servers = run.servers.iter().filter_map(known).collect();
-        Self { servers, gateway: run.gateway.clone() }
+        let gateway = run.gateway.iter().copied().map(Addr::from).collect();
+        Self { servers, gateway }
     }
 
     /// Turns a request for one of them into the answer; `None`: nobody of ours, or no request.
     pub(crate) fn answer<F: Frame>(&self, mut frame: F, port: Mac) -> Option<F> {
-        let target = Ipv4Addr::from(arp::parse_arp(&frame)?.target.low4());
+        let target = arp::parse_arp(&frame)?.target;
         let of_server = self.servers.iter().find(|(addr, _)| *addr == target).map(|s| s.1);
         let mac = of_server.or_else(|| self.gateway.contains(&target).then_some(port))?;
         arp::answer(&mut frame, mac).ok()?;
@@ -107,14 +109,14 @@ impl Residents {
 pub(crate) fn find_director(
     queues: &mut Queues,
     pool: &mut Mempool,
-    vip: Ipv4Addr,
-    residents: &Residents,
+    (vip, residents): (Addr, &Residents),
+    wishes: &Wishes,
 ) -> Result<Mac> {
     let (start, mut asked) = (Instant::now(), None::<Instant>);
-    let (sender, target) = (Addr::v4([0; 4]), Addr::v4(vip.octets()));
-    let order = ArpOrder { port: 0, sender, target, to: None };
+    let order = ArpOrder { port: 0, sender: Addr::v4([0; 4]), target: vip, to: None };
     let mut frames = FrameVec::new();
     while start.elapsed() < PATIENCE {
+        ensure!(!wishes.quit(), "interrupted");
         if asked.is_none_or(|at| at.elapsed() > Duration::from_millis(100)) {
             let mut frame = pool.alloc(arp::FRAME_LEN).context("no buffer for a request")?;
             ensure!(arp::write(&mut frame, &order, queues.mac).is_ok(), "a request did not fit");

@@ -8,7 +8,7 @@ use traffic::plan::{Choice, Flows, Life};
 use traffic::search::Search;
 use traffic::tally::Tally;
 
-use crate::args::{Run, What};
+use crate::args::{Mode, Run, What};
 use crate::bench::{Bench, Load, SECOND};
 use crate::report::Report;
 use crate::{News, warm_up};
@@ -16,23 +16,110 @@ use crate::{News, warm_up};
 /// Packets of a connection in a search for connections per second.
 const LIFE: u32 = 3;
 
-/// Looks for a limit and reports the trial that found it. `how`: what, how near, the command
-/// between.
-pub(crate) fn search(
-    bench: &mut Bench,
-    run: &Run,
-    how: (What, f64, Option<&str>),
-    tell: &Sender<News>,
-) -> Result<()> {
-    let (what, near, between) = how;
-    ensure!((0.0001..=0.5).contains(&near), "--near: 0.0001 to 0.5");
-    let (high, unit) = match what {
-        What::ZeroLoss => (run.rate, "packets/s"),
-        What::Cps => (run.rate / f64::from(LIFE), "new connections/s"),
-        What::Table => (f64::from(run.flows), "flows"),
-    };
-    let mut search = Search::new((high * near).max(1.0).min(high), high, near);
-    let mut best = None;
+/// How to search.
+pub(crate) struct How {
+    what: What,
+    near: f64,
+    between: Option<String>,
+}
+
+/// A trial.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Step {
+    /// What was tried, in the search's unit.
+    pub(crate) load: f64,
+    pub(crate) held: bool,
+    /// Packets, and how many a second were sent in truth.
+    pub(crate) sent: u64,
+    pub(crate) rate: f64,
+    pub(crate) received: u64,
+    pub(crate) lost: u64,
+    pub(crate) resets: u64,
+    /// Flows that came to another server.
+    pub(crate) moved: u64,
+    /// All that is no loss and no reset, with those moved.
+    pub(crate) faults: u64,
+}
+
+/// What a search tried and found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) what: What,
+    pub(crate) steps: Vec<Step>,
+    /// The highest load that held; `None`: not even the lowest did.
+    pub(crate) answer: Option<f64>,
+}
+
+impl How {
+    /// `None`: the mode is no search.
+    pub(crate) fn of(mode: &Mode) -> Option<Self> {
+        let Mode::Search { what, near, between, .. } = mode else { return None };
+        Some(Self { what: *what, near: *near, between: between.clone() })
+    }
+}
+
+impl What {
+    /// What a load counts.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::ZeroLoss => "packets/s",
+            Self::Cps => "new connections/s",
+            Self::Table => "flows",
+        }
+    }
+
+    /// The load that is tried first.
+    fn highest(self, run: &Run) -> f64 {
+        match self {
+            Self::ZeroLoss => run.rate,
+            Self::Cps => run.rate / f64::from(LIFE),
+            Self::Table => f64::from(run.flows),
+        }
+    }
+}
+
+impl Step {
+    fn new(what: What, load: f64, tally: &Tally, run: &Run) -> Self {
+        let c = &tally.counts;
+        Self {
+            load,
+            held: holds(run, tally, what, load),
+            sent: c.sent,
+            rate: tally.rate(c.sent),
+            received: c.received,
+            lost: c.lost(),
+            resets: c.resets,
+            moved: c.moved,
+            faults: c.faults(),
+        }
+    }
+
+    /// What became of it: `held`, or why not.
+    pub(crate) fn outcome(&self) -> &'static str {
+        match (self.held, self.lost + self.resets + self.faults) {
+            (true, _) => "held",
+            (false, 0) => "failed: the tester or its device was too slow",
+            (false, _) => "failed",
+        }
+    }
+
+    /// A line for people.
+    pub(crate) fn line(&self) -> String {
+        let Self { load, sent, rate, lost, moved, resets, faults, .. } = self;
+        let outcome = self.outcome();
+        let others = faults - moved;
+        format!(
+            "{load:>12.0}  {outcome}  (sent {sent} at {rate:.0}/s, lost {lost}, moved {moved}, \
+             resets {resets}, other faults {others})"
+        )
+    }
+}
+
+/// Looks for a limit and reports the trial that found it, or the last.
+pub(crate) fn search(bench: &mut Bench, run: &Run, how: &How, tell: &Sender<News>) -> Result<()> {
+    let (what, high) = (how.what, how.what.highest(run));
+    let mut search = Search::new((high * how.near).max(1.0).min(high), high, how.near);
+    let (mut steps, mut shown) = (Vec::new(), None);
     if what == What::ZeroLoss {
         warm_up(bench, run);
     }
@@ -40,34 +127,24 @@ pub(crate) fn search(
         let tally = match what {
             What::ZeroLoss => bench.play(timed(run, load), |_| ()),
             What::Cps => connections(bench, run, load),
-            What::Table => table(bench, run, load as u32, between)?,
+            What::Table => table(bench, run, load as u32, how.between.as_deref())?,
         };
-        let held = holds(run, &tally, what, load);
-        let c = &tally.counts;
-        let line = format!(
-            "{load:.0} {unit}: {} (sent {} at {:.0}/s, lost {}, moved {}, resets {}, other faults {})",
-            match (held, c.lost() + c.resets + c.faults()) {
-                (true, _) => "held",
-                (false, 0) => "failed: the tester or its device was too slow",
-                (false, _) => "failed",
-            },
-            c.sent,
-            tally.rate(c.sent),
-            c.lost(),
-            c.moved,
-            c.resets,
-            c.faults() - c.moved,
-        );
-        let _ = tell.send(News::Line(line));
-        search.tell(held);
-        if held {
-            best = Some(tally);
+        if bench.is_stopped() {
+            break;
+        }
+        let step = Step::new(what, load, &tally, run);
+        let _ = tell.send(News::Line(format!("{}: {}", what.unit(), step.line())));
+        search.tell(step.held);
+        steps.push(step);
+        let report = Report::new(bench, tally, Vec::new());
+        // The best that held; until one does, the last.
+        if step.held || search.answer().is_none() {
+            shown = Some(report);
         }
     }
-    let answer = search.answer().with_context(|| format!("not even the lowest of {unit} held"))?;
-    let _ = tell.send(News::Line(format!("answer: {answer:.0} {unit}")));
-    let tally = best.context("an answer without a trial")?;
-    let _ = tell.send(News::Report(Box::new(Report::new(bench, tally, Vec::new()))));
+    let mut report = shown.context("interrupted before the first trial had ended")?;
+    report.found = Some(Found { what, steps, answer: search.answer() });
+    let _ = tell.send(News::Report(Box::new(report)));
     Ok(())
 }
 

@@ -13,13 +13,15 @@ mod svg;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Sender};
 
 use anyhow::{Context, Result, anyhow};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use dpdk::Clock;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
+use traffic::signals::Signals;
 
 use crate::args::{Args, Mode, Run};
 use crate::bench::{Bench, Load, SECOND, Second, Wishes};
@@ -38,14 +40,17 @@ pub(crate) enum News {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let run = match &args.mode {
-        Mode::Run(run) | Mode::Search { run, .. } => run.clone(),
-    };
-    if let Err(e) = run.check() {
+    if let Err(e) = args.mode.check() {
         eprintln!("{e}");
         return ExitCode::from(2);
     }
-    match start(args.mode, run) {
+    let all_held = match &args.mode {
+        Mode::Run(run) | Mode::Search { run, .. } => start(&args.mode, run),
+        Mode::Man { folder } => clap_mangen::generate_to(Args::command(), folder)
+            .map(|()| true)
+            .with_context(|| folder.display().to_string()),
+    };
+    match all_held {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(e) => {
@@ -56,36 +61,38 @@ fn main() -> ExitCode {
 }
 
 /// Runs what was asked for; whether all held.
-fn start(mode: Mode, run: Run) -> Result<bool> {
+fn start(mode: &Mode, run: &Run) -> Result<bool> {
     let (main_core, last) = cores()?;
-    let devices = Devices::start(&run, main_core)?;
-    let hz = Clock::new(&devices.eal).hz();
     let (wishes, (tell, news)) = (Arc::new(Wishes::default()), mpsc::channel());
+    let struck = Arc::clone(&wishes);
+    // DPDK's threads inherit that they are blocked.
+    Signals::block()?.then(move || struck.quit.store(true, Ordering::Relaxed));
+    let devices = Devices::start(run, main_core, &wishes)?;
+    let hz = Clock::new(&devices.eal).hz();
     let (core, heeded, asked) = (run.core.unwrap_or(last), Arc::clone(&wishes), run.clone());
+    let search = hunt::How::of(mode);
     let (orders, inbox) = mpsc::channel();
     let Devices { eal, pool, mut ports } = devices;
     let queues: Vec<_> = ports.iter_mut().map(|p| (p.rx.remove(0), p.tx.remove(0))).collect();
     let lcore = dpdk::spawn_lcore(&eal, core, "traffic", move || {
         let queues = queues.into_iter().map(|(rx, tx)| Queues::new(rx, tx)).collect();
         let mut bench = Bench::new(&asked, queues, pool, hz, &heeded)?;
-        match mode {
-            Mode::Run(_) if asked.interactive => {
+        match search {
+            Some(how) => hunt::search(&mut bench, &asked, &how, &tell)?,
+            None if asked.interactive => {
                 while inbox.recv().is_ok() {
                     run_once(&mut bench, &asked, &tell);
                 }
             }
-            Mode::Run(_) => run_once(&mut bench, &asked, &tell),
-            Mode::Search { what, near, between, .. } => {
-                hunt::search(&mut bench, &asked, (what, near, between.as_deref()), &tell)?;
-            }
+            None => run_once(&mut bench, &asked, &tell),
         }
         anyhow::Ok(())
     })?;
     let all_held = if run.interactive {
-        prompt::talk(&run, &wishes, orders, &news)
+        prompt::talk(run, &wishes, orders, &news)
     } else {
         drop(orders);
-        report::follow(&run, &news)
+        report::follow(run, &news)
     };
     lcore.join().map_err(|_| anyhow!("the lcore panicked"))??;
     drop(ports);

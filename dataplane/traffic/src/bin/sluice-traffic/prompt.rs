@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, Write};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -88,11 +89,11 @@ pub(crate) fn talk(
 ) -> Result<bool> {
     let mut heard = Heard { all_held: true, ..Heard::default() };
     println!("{WORDS}");
-    let mut lines = std::io::stdin().lock().lines();
+    let lines = lines();
     loop {
         print!("sluice-traffic> ");
         std::io::stdout().flush()?;
-        let Some(line) = lines.next().transpose()? else { break };
+        let Some(line) = next(&lines, wishes).transpose()? else { break };
         news.try_iter().try_for_each(|n| heard.take(run, n))?;
         match parse(&line, run.line_rate) {
             Ok(Order::Start) if heard.running => println!("it runs"),
@@ -114,6 +115,27 @@ pub(crate) fn talk(
     }
     wait_for_end(run, wishes, &mut heard, news)?;
     Ok(heard.all_held)
+}
+
+/// What is typed: reading cannot be interrupted, waiting for a reader can.
+fn lines() -> Receiver<std::io::Result<String>> {
+    let (to, from) = mpsc::channel();
+    std::thread::spawn(move || std::io::stdin().lock().lines().try_for_each(|line| to.send(line)));
+    from
+}
+
+/// The next line; `None`: there is none any more, or a signal wants an end.
+fn next(
+    lines: &Receiver<std::io::Result<String>>,
+    wishes: &Wishes,
+) -> Option<std::io::Result<String>> {
+    while !wishes.quit() {
+        match lines.recv_timeout(Duration::from_millis(100)) {
+            Err(RecvTimeoutError::Timeout) => (),
+            line => return line.ok(),
+        }
+    }
+    None
 }
 
 /// Stops the load that runs, if one does, and hears it to its end.

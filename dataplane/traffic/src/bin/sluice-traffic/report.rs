@@ -7,8 +7,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use traffic::tally::{Latency, Share, Tally};
 
-use crate::args::Run;
+use crate::args::{LifeWord, Run};
 use crate::bench::{Bench, Second};
+use crate::hunt::{Found, Step};
 use crate::{News, svg};
 
 /// A load that has ended.
@@ -20,12 +21,14 @@ pub(crate) struct Report {
     /// Flows that each has in the end.
     pub(crate) living: Vec<u64>,
     pub(crate) hops: Option<(u8, u8)>,
+    /// The search that it belongs to.
+    pub(crate) found: Option<Found>,
 }
 
 impl Report {
     pub(crate) fn new(bench: &Bench, tally: Tally, seconds: Vec<Second>) -> Self {
         let (servers, living) = (bench.servers().to_vec(), bench.living());
-        Self { tally, seconds, servers, living, hops: bench.hops() }
+        Self { tally, seconds, servers, living, hops: bench.hops(), found: None }
     }
 
     /// Name, share of the load, and living flows of each server.
@@ -35,8 +38,12 @@ impl Report {
         self.servers.iter().enumerate().map(move |(n, name)| (name, share(n), living(n)))
     }
 
-    /// Whether something came, and nothing was hurt, misled or lost beyond what is allowed.
+    /// Whether something came, and nothing was hurt, misled or lost beyond what is allowed; of a
+    /// search, whether it has an answer.
     pub(crate) fn holds(&self, run: &Run) -> bool {
+        if let Some(found) = &self.found {
+            return found.answer.is_some();
+        }
         let c = &self.tally.counts;
         c.received > 0 && c.faults() == 0 && c.resets == 0 && c.loss() <= run.loss
     }
@@ -85,8 +92,13 @@ pub(crate) fn progress(s: &Second) -> String {
 /// The report in the forms that were asked for.
 pub(crate) fn show(run: &Run, report: &Report) -> Result<()> {
     if let Some(file) = &run.svg {
-        ensure!(report.seconds.len() > 1, "--svg: the load was too short for a picture");
-        let picture = svg::draw(&report.seconds, &title(run));
+        let picture = match &report.found {
+            Some(found) => svg::draw_search(found, &title(run)),
+            None => {
+                ensure!(report.seconds.len() > 1, "--svg: the load was too short for a picture");
+                svg::draw(&report.seconds, &title(run))
+            }
+        };
         std::fs::write(file, picture).with_context(|| file.display().to_string())?;
     }
     if run.json {
@@ -100,7 +112,10 @@ pub(crate) fn show(run: &Run, report: &Report) -> Result<()> {
 fn title(run: &Run) -> String {
     let sizes = if run.imix { "IMIX".to_owned() } else { format!("{} bytes", run.frame) };
     let rate = if run.line_rate { "line rate".to_owned() } else { format!("{} pps", run.rate) };
-    format!("{} {:?}, {} flows, {sizes}, {rate}", run.proto(), run.life, run.flows).to_lowercase()
+    let (transport, life) = (run.transport(), run.life.unwrap_or(LifeWord::Hits));
+    let version = if run.vip.is_ipv4() { 4 } else { 6 };
+    let text = format!("{transport:?} over IPv{version} {life:?}, {} flows", run.flows);
+    format!("{}, {sizes}, {rate}", text.to_lowercase())
 }
 
 fn table(run: &Run, report: &Report) -> String {
@@ -122,6 +137,10 @@ fn table(run: &Run, report: &Report) -> String {
     let misled = format!("wrong server {}  moved {}", c.wrong_server, c.moved);
     let order = format!("reordered {}  duplicates {}", c.reordered, c.duplicates);
     line("faults", format!("{hurt}  {misled}  {order}"));
+    if c.migrations > 0 {
+        let moved = c.moved_migrating;
+        line("migrations", format!("{:>12} seen     {moved:>11} to another server", c.migrations));
+    }
     line("others", format!("resets {}  ICMP errors {}  foreign {}", c.resets, c.errors, c.foreign));
     if let Some((least, most)) = report.hops {
         line("ttl", format!("- {least} to {most}"));
@@ -133,6 +152,15 @@ fn table(run: &Run, report: &Report) -> String {
         let part = share.packets as f64 * 100.0 / c.received.max(1) as f64;
         let flows = format!("{living:>8} flows  {:>8} new", share.flows);
         line("server", format!("{name:<18} {:>12} packets {part:>5.1} %  {flows}", share.packets));
+    }
+    for step in report.found.iter().flat_map(|found| &found.steps) {
+        line("trial", step.line());
+    }
+    if let Some(found) = &report.found {
+        let answer = found.answer.map_or("none: not even the lowest held".to_owned(), |answer| {
+            format!("{answer:>12.0} {}", found.what.unit())
+        });
+        line("answer", answer);
     }
     line("verdict", verdict(run, report).to_owned());
     text
@@ -169,6 +197,7 @@ fn document(run: &Run, report: &Report) -> Value {
         "faults": {"altered": c.altered, "unreadable": c.unreadable, "moved": c.moved,
                    "wrong_server": c.wrong_server, "reordered": c.reordered,
                    "duplicates": c.duplicates},
+        "migrations": {"seen": c.migrations, "moved": c.moved_migrating},
         "resets": c.resets,
         "icmp_errors": c.errors,
         "foreign": c.foreign,
@@ -176,7 +205,19 @@ fn document(run: &Run, report: &Report) -> Value {
         "latency_ns": latency(&tally.latency),
         "servers": report.shares().map(server).collect::<Vec<_>>(),
         "timeline": report.seconds.iter().map(second).collect::<Vec<_>>(),
+        "search": report.found.as_ref().map(search),
     })
+}
+
+fn search(found: &Found) -> Value {
+    let step = |s: &Step| {
+        json!({"load": s.load.round(), "held": s.held, "outcome": s.outcome(), "sent": s.sent,
+               "rate": s.rate.round(), "received": s.received, "lost": s.lost,
+               "resets": s.resets, "moved": s.moved, "faults": s.faults})
+    };
+    json!({"mode": found.what.name(), "unit": found.what.unit(),
+           "steps": found.steps.iter().map(step).collect::<Vec<_>>(),
+           "answer": found.answer.map(f64::round)})
 }
 
 fn latency(l: &Latency) -> Value {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::bench::Second;
+use crate::hunt::Found;
 use crate::report::time;
 
 const WIDTH: f64 = 760.0;
@@ -33,17 +34,61 @@ pub(crate) fn draw(seconds: &[Second], title: &str) -> String {
         Line { name: "p50", colour: "#009e73", values: per(|s| s.p50 as f64) },
         Line { name: "p99", colour: "#d55e00", values: per(|s| s.p99 as f64) },
     ];
-    let (width, height) = (LEFT + WIDTH + 30.0, TOP + 2.0 * HEIGHT + 2.0 * GAP);
-    let mut svg = format!(
+    let mut svg = begin(2.0, title);
+    graph(&mut svg, TOP, &times, &throughput, |v| format!("{v:.0}/s"));
+    graph(&mut svg, TOP + HEIGHT + GAP, &times, &latency, |v| time(v as u64));
+    svg + "</svg>\n"
+}
+
+/// Draws the trials of a search, one after the other: a dot at its load, filled if it held; the
+/// answer is a line across.
+pub(crate) fn draw_search(found: &Found, title: &str) -> String {
+    let loads = || found.steps.iter().map(|step| step.load);
+    let most = loads().fold(1.0, f64::max) * 1.05;
+    let answer = found.answer.map_or("no answer".to_owned(), |load| format!("{load:.0}"));
+    let (name, unit) = (found.what.name(), found.what.unit());
+    let mut svg = begin(1.0, &format!("{name}: {answer} {unit} ({title})"));
+    let x = |n: usize| LEFT + WIDTH * (n as f64 + 0.5) / found.steps.len().max(1) as f64;
+    let y = |load: f64| TOP + HEIGHT * (1.0 - load / most);
+    let mut put = |text: String| writeln!(svg, "{text}").expect("text takes text");
+    for load in [0.0, most / 2.0, most] {
+        put(format!(
+            "<path d=\"M{LEFT} {:.1}h{WIDTH}\" stroke=\"#eeeeee\"/>\
+             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{load:.0}</text>",
+            y(load),
+            LEFT - 8.0,
+            y(load) + 4.0
+        ));
+    }
+    if let Some(load) = found.answer {
+        put(format!("<path d=\"M{LEFT} {:.1}h{WIDTH}\" stroke=\"#009e73\"/>", y(load)));
+    }
+    for (n, step) in found.steps.iter().enumerate() {
+        let (colour, fill) = if step.held { ("#009e73", "#009e73") } else { ("#d55e00", "white") };
+        put(format!(
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"5\" stroke=\"{colour}\" fill=\"{fill}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{:.0}, lost {}</text>",
+            x(n),
+            y(step.load),
+            x(n),
+            TOP + HEIGHT + 18.0,
+            step.load,
+            step.lost
+        ));
+    }
+    svg + "</svg>\n"
+}
+
+/// The head of a picture of so many graphs, one above the other.
+fn begin(graphs: f64, title: &str) -> String {
+    let (width, height) = (LEFT + WIDTH + 30.0, TOP + graphs * (HEIGHT + GAP));
+    format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n\
          <text x=\"{LEFT}\" y=\"20\" font-size=\"15\">{}</text>\n",
         escape(title)
-    );
-    graph(&mut svg, TOP, &times, &throughput, |v| format!("{v:.0}/s"));
-    graph(&mut svg, TOP + HEIGHT + GAP, &times, &latency, |v| time(v as u64));
-    svg + "</svg>\n"
+    )
 }
 
 fn graph(svg: &mut String, top: f64, times: &[f64], lines: &[Line], unit: fn(f64) -> String) {
@@ -87,6 +132,8 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::What;
+    use crate::hunt::Step;
 
     #[test]
     fn every_second_is_a_point_inside_the_picture() {
@@ -115,5 +162,20 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn every_trial_is_a_dot_and_the_answer_a_line() {
+        let step = |load, held| Step { load, held, ..Step::default() };
+        let steps = vec![step(1000.0, false), step(500.0, true), step(750.0, false)];
+        let mut found = Found { what: What::Cps, steps, answer: Some(500.0) };
+        let svg = draw_search(&found, "a load");
+        assert_eq!(svg.matches("<circle").count(), 3);
+        assert_eq!(svg.matches("fill=\"white\"/>").count(), 3, "the ground and two that failed");
+        assert!(svg.contains("cps: 500 new connections/s (a load)"), "{svg}");
+        assert_eq!(svg.matches("<path").count(), 4);
+        found.answer = None;
+        let svg = draw_search(&found, "a load");
+        assert!(svg.contains("no answer") && svg.matches("<path").count() == 3);
     }
 }
