@@ -164,14 +164,26 @@ fn a_search_finds_that_low_rates_lose_nothing() {
         assert_eq!(found["verdict"], "pass", "{what}: {found}");
         let search = &found["search"];
         assert_eq!(search["mode"], what, "{search}");
-        let most = if what == "zero-loss" { 3000 } else { 1000 };
-        let most = if what == "table" { 500 } else { most };
-        assert_eq!(search["answer"].as_f64(), Some(f64::from(most)), "the first holds: {search}");
+        let first = match what {
+            "zero-loss" => 3000,
+            "cps" => 1000,
+            _ => 500,
+        };
         let steps = search["steps"].as_array().expect("steps");
-        assert_eq!((steps.len(), &steps[0]["outcome"]), (1, &"held".into()), "{search}");
-        for field in ["load", "sent", "rate", "received", "lost", "resets", "moved", "faults"] {
-            assert!(steps[0][field].is_number(), "{field} of {search}");
+        assert_eq!(steps[0]["load"].as_f64(), Some(f64::from(first)), "{search}");
+        for step in steps {
+            for field in ["load", "sent", "rate", "received", "lost", "resets", "moved", "faults"] {
+                assert!(step[field].is_number(), "{field} of {search}");
+            }
+            let outcome = step["outcome"].as_str().expect("a word");
+            // A busy machine may keep the tester from offering what it wants to.
+            let held = step["held"].as_bool().expect("yes or no");
+            assert_eq!(outcome == "held", held, "{search}");
+            assert!(held || outcome.contains("too slow"), "{search}");
         }
+        let held = steps.iter().filter(|step| step["held"] == true);
+        let best = held.filter_map(|step| step["load"].as_f64()).fold(0.0, f64::max);
+        assert_eq!(search["answer"].as_f64(), Some(best), "{search}");
     }
     assert!(daemon.stop().expect("an end").success());
 }
@@ -245,21 +257,22 @@ fn testpmd_gives_back_what_it_gets() {
 /// The same over IPv6: what has IPv4 alone in its head would drop or hurt it.
 #[test]
 fn ipv6_and_quic_come_back_as_they_went() {
-    let scratch = Scratch::new("traffic-v6");
-    let Some(_testpmd) = Testpmd::start(scratch.path(), "macswap") else {
-        eprintln!("skipped: no dpdk-testpmd");
-        return;
-    };
-    let to = "--to 02:00:00:00:00:01 --rate 5000 --packets 4000";
-    for load in ["--imix", "--udp --zipf 1", "--life cycle", "--quic"] {
-        let words = format!("run --vip [2001:db8::10]:443 {load} {to}");
-        let report = report(scratch.path(), &words).expect(load);
-        assert_nothing_lost(&report, 4000);
-        assert!(report["load"].as_str().is_some_and(|l| l.contains("over ipv6")), "{report}");
-    }
+    let v6 = "--vip [2001:db8::10]:443";
     let quic = "--quic --life cycle --packets-per-flow 6 --flows 50 --migrate 0.5";
-    let report = report(scratch.path(), &format!("run {quic} {to}")).expect("migrations");
-    assert_nothing_lost(&report, 4000);
+    let mut last = Value::Null;
+    for load in ["--imix", "--udp --zipf 1", "--life cycle", "--quic", quic] {
+        // Its memif takes one client in its life.
+        let scratch = Scratch::new("traffic-v6");
+        let Some(_testpmd) = Testpmd::start(scratch.path(), "macswap") else {
+            eprintln!("skipped: no dpdk-testpmd");
+            return;
+        };
+        let to = "--to 02:00:00:00:00:01 --rate 5000 --packets 4000";
+        last = report(scratch.path(), &format!("run {v6} {load} {to}")).expect(load);
+        assert_nothing_lost(&last, 4000);
+        assert!(last["load"].as_str().is_some_and(|l| l.contains("over ipv6")), "{last}");
+    }
+    let report = last;
     // Some 667 flows, of which half migrate; one server has them all.
     let seen = report["migrations"]["seen"].as_u64().expect("a count");
     assert!((250..=420).contains(&seen), "{report}");

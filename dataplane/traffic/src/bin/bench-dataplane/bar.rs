@@ -15,7 +15,8 @@ enum To {
 }
 
 /// A case, the most cycles it may take (0: any), and at most how many times what.
-const BARS: [(&str, f64, f64, To); 9] = [
+const BARS: [(&str, f64, f64, To); 10] = [
+    ("pcap-5tswap", 0.0, 1.1, To::Case("testpmd-5tswap")),
     (KNOWN, 75.0, 2.0, To::Floor),
     ("ipip-v4-hit-1k", 95.0, 2.5, To::Floor),
     ("dr-v4-hit-64k", 90.0, 1.2, To::Case(KNOWN)),

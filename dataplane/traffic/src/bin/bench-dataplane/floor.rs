@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use dpdk::{Mbuf, Mempool};
+use dpdk::{Mbuf, Mempool, RxHandle, TxHandle};
 use engine::frame::{Frame, FrameVec};
 use engine::queue::{RxQueue, TxQueue};
 use traffic::cost::Sample;
@@ -55,6 +55,33 @@ impl Floor {
         self.frames.iter_mut().filter_map(|f| f.head_mut()).for_each(swap);
         Sink.tx_burst(&mut self.frames);
         count
+    }
+}
+
+/// `5tswap` on a device's queues, as `dpdk-testpmd` does it on the same device.
+pub(crate) struct Replay {
+    rx: dpdk::RxQueue,
+    tx: dpdk::TxQueue,
+    frames: FrameVec<Mbuf>,
+}
+
+impl Replay {
+    /// On the thread that polls.
+    pub(crate) fn new(rx: RxHandle, tx: TxHandle) -> Self {
+        Self { rx: rx.into_queue(), tx: tx.into_queue(), frames: FrameVec::new() }
+    }
+
+    /// Measures for `limit` CPU time.
+    pub(crate) fn run(&mut self, limit: Duration) -> Result<Sample> {
+        let sample = Sample::take(limit, || {
+            self.rx.rx_burst(&mut self.frames);
+            let count = self.frames.len() as u64;
+            self.frames.iter_mut().filter_map(|f| f.head_mut()).for_each(swap_tuples);
+            self.tx.tx_burst(&mut self.frames);
+            count - self.frames.len() as u64
+        });
+        ensure!(sample.packets > 0 && self.frames.is_empty(), "the device ran dry");
+        Ok(sample)
     }
 }
 

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use dpdk::{Clock, Mempool};
+use dpdk::{Clock, Mempool, RxHandle, TxHandle};
 use serde::{Deserialize, Serialize};
 use traffic::cost::Sample;
 
 use crate::bar;
 use crate::director::Director;
 use crate::expiry::Expiry;
-use crate::floor::{Floor, Swap};
+use crate::floor::{Floor, Replay, Swap};
 use crate::matrix::{self, FLOOR_GROUP};
 use crate::setup::{Load, Setting};
 use crate::testpmd::Testpmd;
@@ -21,9 +21,14 @@ pub(crate) const FLOORS: [(&str, Swap); 3] =
 pub(crate) const TESTPMD: [(&str, &str); 2] =
     [("testpmd-macswap", "macswap"), ("testpmd-5tswap", "5tswap")];
 
+/// Our `5tswap` on the device of `dpdk-testpmd`.
+pub(crate) const REPLAY: &str = "pcap-5tswap";
+
 /// Where everything is measured.
 pub(crate) struct Place {
     pub(crate) pool: Mempool,
+    /// The queues of the device that `dpdk-testpmd` uses too.
+    pub(crate) replay: Option<(RxHandle, TxHandle)>,
     pub(crate) clock: Clock,
     pub(crate) main_core: usize,
     pub(crate) core: usize,
@@ -44,16 +49,17 @@ pub(crate) struct Figures {
 
 /// Measures a group for so many rounds of `limit` CPU time a case.
 pub(crate) fn measure(
-    place: &Place,
+    mut place: Place,
     group: &str,
     limit: Duration,
     runs: u32,
 ) -> Result<Vec<Figures>> {
     if group == FLOOR_GROUP {
-        return floors(place, limit, runs);
+        let replay = place.replay.take().context("no device to replay from")?;
+        return floors(&place, replay, limit, runs);
     }
     let case = matrix::find(group).with_context(|| format!("no case {group:?}"))?;
-    let mut subject = Subject::new(place, &case.name, case.setting)?;
+    let mut subject = Subject::new(&place, &case.name, case.setting)?;
     let mut floor = Floor::new(&place.pool, Swap::FiveTuple);
     let mut figures = Figures { case: case.name, ..Figures::default() };
     let cycles = |sample: Sample| sample.cycles(place.clock.hz());
@@ -99,18 +105,25 @@ impl Subject {
 }
 
 /// The floors, and `dpdk-testpmd` where it is installed.
-fn floors(place: &Place, limit: Duration, runs: u32) -> Result<Vec<Figures>> {
+fn floors(
+    place: &Place,
+    (rx, tx): (RxHandle, TxHandle),
+    limit: Duration,
+    runs: u32,
+) -> Result<Vec<Figures>> {
     let mut testpmd = Testpmd::start(place.main_core, place.core, place.huge)?;
     if testpmd.is_none() {
         eprintln!("dpdk-testpmd is not installed: its cases are left out");
     }
     let mut own = FLOORS.map(|(_, swap)| Floor::new(&place.pool, swap));
+    let mut replay = Replay::new(rx, tx);
     let peers = TESTPMD.iter().filter(|_| testpmd.is_some());
-    let names = FLOORS.iter().map(|f| f.0).chain(peers.map(|p| p.0));
+    let names = FLOORS.iter().map(|f| f.0).chain([REPLAY]).chain(peers.map(|p| p.0));
     let mut all: Vec<_> =
         names.map(|name| Figures { case: name.to_owned(), ..Figures::default() }).collect();
     for _ in 0..runs {
         let mut samples = own.iter_mut().map(|f| f.run(limit)).collect::<Result<Vec<_>>>()?;
+        samples.push(replay.run(limit)?);
         if let Some(testpmd) = &mut testpmd {
             for (_, mode) in TESTPMD {
                 samples.push(testpmd.run(mode, limit)?);
@@ -120,6 +133,11 @@ fn floors(place: &Place, limit: Duration, runs: u32) -> Result<Vec<Figures>> {
             figures.cycles.push(sample.cycles(place.clock.hz()));
             figures.packets += sample.packets;
         }
+    }
+    // The same device, frames and rounds.
+    if let Some(peer) = bar::beside(REPLAY).and_then(|name| all.iter().find(|f| f.case == name)) {
+        let cycles = peer.cycles.clone();
+        all[FLOORS.len()].beside = cycles;
     }
     let swap = FLOORS.iter().position(|f| f.1 == Swap::FiveTuple).unwrap_or_default();
     let floor = all[swap].cycles.clone();

@@ -12,6 +12,7 @@
 //! ```
 
 mod bar;
+mod capture;
 mod director;
 mod expiry;
 mod floor;
@@ -28,7 +29,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Parser;
-use dpdk::{Clock, Eal, EalSettings, Hugepages, LogLevel, Memory, Mempool, PoolSize, Socket};
+use dpdk::{
+    Clock, Device, Eal, EalSettings, Hugepages, LogLevel, Memory, Mempool, PoolSize, PortBuilder,
+    RxHandle, Socket, TxHandle,
+};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
@@ -37,6 +41,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use traffic::signals::Signals;
 
+use crate::capture::Capture;
 use crate::group::{Figures, Place};
 use crate::readiness::Readiness;
 use crate::report::Row;
@@ -49,7 +54,7 @@ use crate::report::Row;
 /// flows while others come due at a million per second of CPU time. FLOWS: 1 1k 64k 1M 16M. SERVERS:
 /// 3servers 100servers 1000servers (else 8). SERVICES: 10kservices (else 1; not with 1000servers).
 /// Without --only, those that have a bar. Besides the floors source-sink, macswap, 5tswap on the
-/// same queues, dpdk-testpmd's own, and table-16M: when a table for so many connections is ready.
+/// same queues, dpdk-testpmd's own, our 5tswap on testpmd's device (pcap-5tswap), and table-16M: when a table for so many connections is ready.
 ///
 /// Each case has a process of its own, in which rounds of the floor, of the case that its bar
 /// compares it with and of itself follow each other: noise falls on all alike, ratios are made round
@@ -167,7 +172,8 @@ fn measure(args: &Args, group: &str) -> Result<Said> {
     }
     let size = PoolSize { frames: 4095, ..PoolSize::default() };
     let pool = Mempool::new(&eal, "bench", size, Socket(None))?;
-    let place = Place { pool, clock: Clock::new(&eal), main_core, core, huge };
+    let replay = (group == matrix::FLOOR_GROUP).then(|| replay(&eal)).transpose()?;
+    let place = Place { pool, replay, clock: Clock::new(&eal), main_core, core, huge };
     let config = json!({
         "scheduler": "wlc", "burst": 32,
         "frame_bytes": traffic::template::LEN, "memory": eal.memory().to_string(),
@@ -175,10 +181,21 @@ fn measure(args: &Args, group: &str) -> Result<Said> {
         "runs": args.runs, "seconds": args.seconds,
     });
     let (group, limit, runs) = (group.to_owned(), Duration::from_secs_f64(args.seconds), args.runs);
-    let work = move || group::measure(&place, &group, limit, runs);
+    let work = move || group::measure(place, &group, limit, runs);
     let lcore = dpdk::spawn_lcore(&eal, core, "bench", work)?;
     let figures = lcore.join().map_err(|_| anyhow!("the lcore panicked"))??;
     Ok(Said::Figures(figures, config))
+}
+
+/// The device that `dpdk-testpmd` is measured on, for ourselves.
+fn replay(eal: &Eal) -> Result<(RxHandle, TxHandle)> {
+    let capture = Capture::new()?;
+    let device = Device::parse(&capture.device())?;
+    eal.add(&device)?;
+    let size = PoolSize { frames: 4095, ..PoolSize::default() };
+    let pool = Mempool::new(eal, "replay", size, Socket(None))?;
+    let mut started = PortBuilder::new(eal, &device)?.start(&[&pool])?;
+    Ok((started.rx.remove(0), started.tx.remove(0)))
 }
 
 /// Whether there is memory for tables: reserved pages, or what the kernel can give.

@@ -5,7 +5,7 @@ use engine::conn::table::ConnTable;
 use engine::forward::ForwarderKind;
 
 use crate::bar;
-use crate::group::{FLOORS, TESTPMD};
+use crate::group::{FLOORS, REPLAY, TESTPMD};
 use crate::setup::{Load, Setting};
 
 /// The group of cases without a director.
@@ -102,7 +102,8 @@ pub(crate) fn groups(only: &[String]) -> Result<Vec<(String, usize)>> {
     let wanted = |name: &str, usual: bool| {
         if only.is_empty() { usual } else { only.iter().any(|word| asked(name, word)) }
     };
-    let floors: Vec<_> = FLOORS.iter().map(|f| f.0).chain(TESTPMD.map(|f| f.0)).collect();
+    let others = TESTPMD.iter().map(|f| f.0).chain([REPLAY]);
+    let floors: Vec<_> = FLOORS.iter().map(|f| f.0).chain(others).collect();
     let mut groups = Vec::new();
     if floors.iter().any(|name| wanted(name, true)) {
         groups.push((FLOOR_GROUP.to_owned(), 0));

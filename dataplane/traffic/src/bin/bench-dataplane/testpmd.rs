@@ -3,10 +3,7 @@
 //! It is driven by the commands that a person would type. Its cost is the CPU time of its forwarding
 //! thread between `start` and `stop`, over the packets that it says it sent between them.
 
-use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -14,14 +11,12 @@ use std::{env, fs, process, thread};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use traffic::cost::Sample;
-use traffic::template::{LEN, Template};
 
-use crate::setup::TARGET;
+use crate::capture::Capture;
 
 const PROMPT: &str = "testpmd> ";
 /// Longest time for any answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-const FRAMES: u64 = 1024;
 
 /// A running `dpdk-testpmd`; ended when dropped.
 pub(crate) struct Testpmd {
@@ -37,10 +32,9 @@ impl Testpmd {
         if !env::split_paths(&path).any(|dir| dir.join("dpdk-testpmd").is_file()) {
             return Ok(None);
         }
-        let file = nameless(&frames())?;
-        let capture = PathBuf::from(format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd()));
+        let capture = Capture::new()?;
         let memory = if hugepages { &["--in-memory"][..] } else { &["--no-huge", "-m", "128"] };
-        let vdev = format!("--vdev=net_pcap0,rx_pcap={},infinite_rx=1", capture.display());
+        let vdev = format!("--vdev={}", capture.device());
         // Into a pipe it would hold its answers back until it ends.
         let mut child = Command::new("stdbuf")
             .args(["-oL", "dpdk-testpmd"])
@@ -125,15 +119,6 @@ impl Drop for Testpmd {
     }
 }
 
-/// A file with this content and no name any more: whatever ends this program, nothing stays behind.
-fn nameless(content: &[u8]) -> Result<File> {
-    let path = env::temp_dir().join(format!("sluice-bench-{}.pcap", process::id()));
-    let mut file = File::create_new(&path).with_context(|| path.display().to_string())?;
-    fs::remove_file(&path)?;
-    file.write_all(content)?;
-    Ok(file)
-}
-
 /// Reads until the end, so that a wait can have a limit.
 fn listen(mut output: ChildStdout) -> Receiver<Vec<u8>> {
     let (to, from) = channel();
@@ -151,19 +136,4 @@ fn listen(mut output: ChildStdout) -> Receiver<Vec<u8>> {
 /// The count behind the first `TX-packets:`.
 fn sent(said: &str) -> Option<u64> {
     said.split("TX-packets:").nth(1)?.split_whitespace().next()?.parse().ok()
-}
-
-/// A capture of the frames that the source sends, in the classic format.
-fn frames() -> Vec<u8> {
-    let template = Template::new(TARGET, engine::wire::tcp::ACK);
-    let len = u32::try_from(LEN).unwrap_or_default();
-    let words = |w: &[u32]| w.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
-    let mut file = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
-    for flow in 0..FRAMES {
-        let mut bytes = [0; LEN];
-        template.segment(flow, &mut bytes);
-        file.extend(words(&[0, 0, len, len]));
-        file.extend(bytes);
-    }
-    file
 }

@@ -17,8 +17,9 @@ use crate::device::{self, Queues, Residents};
 
 /// A second in nanoseconds.
 pub(crate) const SECOND: u64 = 1_000_000_000;
-/// How long stragglers are awaited.
-const DRAIN: u64 = SECOND / 2;
+/// How long stragglers are awaited after the last that came (RFC 2544 23), and at most.
+const DRAIN: u64 = 2 * SECOND;
+const DRAIN_MOST: u64 = 10 * SECOND;
 /// Packets that may be made up for when the machine was elsewhere: more at once would fill a ring.
 const CREDIT: f64 = 256.0;
 /// Empty turns before the core is given away: a virtual device's peer may need it.
@@ -183,9 +184,13 @@ impl<'a> Bench<'a> {
 
     fn drain(&mut self, stage: &mut Stage) {
         (stage.load.rate, stage.credit, stage.ended) = (0.0, 0.0, Some(stage.now));
-        let end = stage.now + DRAIN;
-        while stage.now < end && self.verifier.tally.counts.lost() > 0 {
+        let (began, mut last, mut lost) = (stage.now, stage.now, u64::MAX);
+        while stage.now < (last + DRAIN).min(began + DRAIN_MOST) && lost > 0 {
             self.turn(stage);
+            let left = self.verifier.tally.counts.lost();
+            if left < lost {
+                (last, lost) = (stage.now, left);
+            }
         }
     }
 

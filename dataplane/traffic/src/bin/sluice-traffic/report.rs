@@ -114,7 +114,7 @@ fn title(run: &Run) -> String {
     let rate = if run.line_rate { "line rate".to_owned() } else { format!("{} pps", run.rate) };
     let (transport, life) = (run.transport(), run.life.unwrap_or(LifeWord::Hits));
     let version = if run.vip.is_ipv4() { 4 } else { 6 };
-    let text = format!("{transport:?} over IPv{version} {life:?}, {} flows", run.flows);
+    let text = format!("{transport:?} over IPv{version}, {life:?}, {} flows", run.flows);
     format!("{}, {sizes}, {rate}", text.to_lowercase())
 }
 
