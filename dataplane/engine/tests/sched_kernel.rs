@@ -7,15 +7,13 @@
 mod sched_lab;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs};
 
 use engine::sched::SchedulerKind;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use sched_lab::history::History;
+use sched_lab::history::{History, ask};
 
 /// One event; servers and connections are chosen by index, modulo how many there are.
 #[derive(Clone, Debug)]
@@ -100,7 +98,7 @@ fn history(kind: SchedulerKind, port: u16) -> impl Strategy<Value = History> {
         let mut draw = Draw { port, v6, ..Draw::default() };
         adds.chain(events).for_each(|event| draw.step(&event, any_destination.then_some(vips)));
         let (scheduler, flags) = (kind.to_string(), flags(kind, bits));
-        History { scheduler, flags, port, any_destination, steps: draw.steps }
+        History { scheduler, flags, port, any_destination, persistent: None, steps: draw.steps }
     })
 }
 
@@ -162,23 +160,6 @@ impl Draw {
             _ => return,
         };
         self.steps.push(step);
-    }
-}
-
-/// The same histories with the kernel's picks; `None` where there is no kernel to ask.
-fn ask(histories: &[History]) -> Option<Vec<History>> {
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("histories.json");
-    fs::write(&file, serde_json::to_string(histories).unwrap()).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/ask-ipvs");
-    let output = Command::new(script).arg(&file).output().expect("bash runs it");
-    let said = String::from_utf8_lossy(&output.stderr);
-    match output.status.code() {
-        Some(0) => Some(serde_json::from_slice(&output.stdout).expect("histories")),
-        Some(3) => {
-            println!("skipped: {said}");
-            None
-        }
-        _ => panic!("{said}"),
     }
 }
 

@@ -123,7 +123,8 @@ def play(history, director):
     service = f"-f {port}" if any_destination else f"-t {text((vips or [VIP])[0], port)}"
     if any_destination:
         director.run(f"tc filter add dev cl ingress protocol ip u32 match ip dport {port} 0xffff action skbedit mark {port}")
-    director.run(f"ipvsadm -A {service} -s {history['scheduler']}" + (f" -b {flags}" if flags else ""))
+    director.run(f"ipvsadm -A {service} -s {history['scheduler']}" + (f" -b {flags}" if flags else "")
+                 + (f" -p {history['persistent']}" if "persistent" in history else ""))
     held, steps, present = [], [], set()
     for step in history["steps"]:
         words = step.split()

@@ -1,6 +1,7 @@
 //! What is counted. A case prepares, then works inside [`measured`] and says on how many units.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use engine::addr::Mac;
 use engine::conn::entry::Conn;
@@ -13,10 +14,11 @@ use engine::mailbox::{Order, Query};
 use engine::neigh::Hop;
 use engine::parse::{Parsed, parse, parse_into};
 use engine::sched::{Arrival, Cursor, SchedFlags, Scheduler, SchedulerKind, Who};
-use engine::snapshot::PortFacts;
+use engine::service::{Persistence, Rules};
+use engine::snapshot::{PortFacts, Snapshot};
 use engine::stats::LcoreBoard;
 use engine::testkit::{HeapFrame, craft, table_memory};
-use engine::ticks::Ticks;
+use engine::ticks::{TickSpan, Ticks};
 
 use crate::rig::{self, NOW, Rig, packets};
 
@@ -48,6 +50,7 @@ pub(crate) fn all() -> Vec<Case> {
         add(format!("turn-{kind}-hit"), Box::new(|| turn(*kind, Load::Hit)));
         add(format!("turn-{kind}-new"), Box::new(|| turn(*kind, Load::New)));
     }
+    add("turn-dr-new-persistent".into(), Box::new(|| turn(ForwarderKind::Dr, Load::Persistent)));
     add("turn-dr-hit-listed".into(), Box::new(|| turn(ForwarderKind::Dr, Load::Listed)));
     add("turn-stray".into(), Box::new(|| turn(ForwarderKind::Dr, Load::Stray)));
     add("turn-idle".into(), Box::new(|| turn(ForwarderKind::Dr, Load::Idle)));
@@ -159,6 +162,8 @@ enum Load {
     /// While the table, which is full, is being listed.
     Listed,
     New,
+    /// New connections of a persistent service, 256 of each client.
+    Persistent,
     Stray,
     Idle,
 }
@@ -175,6 +180,14 @@ fn turn(kind: ForwarderKind, load: Load) -> usize {
             (0..FLOWS / BURST).for_each(|_| _ = rig.worker.turn(NOW));
         }
         Load::New => rig.cable.play(packets(TURNS * BURST, "S")),
+        Load::Persistent => {
+            let persistence = Some(Persistence { life: TickSpan::from_secs(300), bits: 128 });
+            let rules = Rules { persistence, ..Rules::default() };
+            let snapshot = Snapshot { version: 2, ..rig::snapshot_with(kind, rules) };
+            rig.control.orders.push(Order::Snapshot(Arc::new(snapshot))).expect("an empty ring");
+            rig.worker.turn(NOW);
+            rig.cable.play(packets(TURNS * BURST, "S"));
+        }
         Load::Stray => rig.cable.play(packets(TURNS * BURST, "A")),
         Load::Idle => {
             rig.open(FLOWS);
@@ -190,11 +203,15 @@ fn turn(kind: ForwarderKind, load: Load) -> usize {
     measured(|| (0..TURNS).for_each(|_| _ = black_box(rig.worker.turn(NOW))));
     let listed = rig.control.events.slots();
     assert_eq!(load == Load::Listed, listed > TURNS / 16 * 2, "{listed} rows");
+    let made = rig.board.stats.templates_made.get();
+    assert_eq!(made, if load == Load::Persistent { (TURNS * BURST / 256) as u64 } else { 0 });
     let seen = rig.board.stats.read().since(&before);
     let packets = (TURNS * BURST) as u64;
     match load {
         Load::Hit | Load::Listed => assert_eq!((seen.forwarded, seen.created), (packets, 0)),
-        Load::New => assert_eq!((seen.forwarded, seen.created), (packets, packets)),
+        Load::New | Load::Persistent => {
+            assert_eq!((seen.forwarded, seen.created), (packets, packets))
+        }
         Load::Stray => assert!(seen.received == packets && seen.forwarded == 0, "{seen:?}"),
         Load::Idle => assert_eq!(seen.received, 0),
     }

@@ -198,6 +198,11 @@ fn server(slot: u16) -> Addr {
 
 /// One service by `wlc`, over eight servers.
 pub(crate) fn snapshot(forwarder: ForwarderKind) -> Snapshot {
+    snapshot_with(forwarder, Rules { stray: StrayPolicy::Drop, ..Rules::default() })
+}
+
+/// The same with rules of its own.
+pub(crate) fn snapshot_with(forwarder: ForwarderKind, rules: Rules) -> Snapshot {
     let pool = pool(SERVERS.into());
     let service = Service {
         id: 0,
@@ -205,7 +210,7 @@ pub(crate) fn snapshot(forwarder: ForwarderKind) -> Snapshot {
         scheduler: Scheduler::build(SchedulerKind::Wlc, &pool, SchedFlags::default()),
         fallback: Arc::new(Maglev::fallback(&pool, None)),
         backup: None,
-        rules: Rules { stray: StrayPolicy::Drop, ..Rules::default() },
+        rules,
         pool,
     };
     let line = |slot: u8| ServerLine {

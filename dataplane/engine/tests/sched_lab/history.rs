@@ -1,6 +1,9 @@
 //! Histories as `scripts/ask-ipvs` plays them against a Linux kernel, replayed on the schedulers.
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +20,9 @@ pub(crate) struct History {
     /// The service takes all virtual addresses, not one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) any_destination: bool,
+    /// `300 -M 255.255.255.0`: what stands behind ipvsadm's `-p`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) persistent: Option<String>,
     pub(crate) steps: Vec<String>,
 }
 
@@ -76,4 +82,22 @@ pub(crate) fn change(lab: &mut Lab, line: &str) -> Result<(), String> {
         other => panic!("unknown command {other}"),
     }
     Ok(())
+}
+
+/// The same histories with the kernel's picks; `None` where there is no kernel to ask.
+pub(crate) fn ask(histories: &[History]) -> Option<Vec<History>> {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("histories-{}.json", std::process::id()));
+    fs::write(&file, serde_json::to_string(histories).unwrap()).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/ask-ipvs");
+    let output = Command::new(script).arg(&file).output().expect("bash runs it");
+    let said = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        Some(0) => Some(serde_json::from_slice(&output.stdout).expect("histories")),
+        Some(3) => {
+            println!("skipped: {said}");
+            None
+        }
+        _ => panic!("{said}"),
+    }
 }
