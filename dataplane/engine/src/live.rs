@@ -31,6 +31,8 @@ pub struct LiveSlot {
 
 /// Above all generations: clients that the server has a template for still go to it.
 const KEEPS: u32 = 1 << 16;
+/// Beside it: whether schedulers leave the server to its turns.
+const HELD: u32 = KEEPS << 1;
 
 /// Director-wide loads for one lcore, by server slot. Written by the control thread only.
 #[derive(Debug)]
@@ -88,7 +90,7 @@ impl LiveView {
     pub fn set_weight(&self, slot: u32, weight: u32, generation: u16) {
         let s = &self.slots[slot as usize];
         let (old_weight, old) = (own!(s.weight), own!(s.generation));
-        let generation = u32::from(generation) | old & KEEPS;
+        let generation = u32::from(generation) | old & (KEEPS | HELD);
         if (old_weight, old) != (weight, generation) {
             s.generation.store(generation, Ordering::Relaxed);
             s.weight.store(weight, Ordering::Relaxed);
@@ -111,13 +113,21 @@ impl LiveView {
             || self.slots[slot as usize].generation.load(Ordering::Relaxed) & KEEPS != 0
     }
 
-    /// Says whether schedulers leave a server to its turns, at once; then its weight must ask to
-    /// [`LiveView::LOOK_FURTHER`]. Control thread only.
+    /// Says whether schedulers leave a server to its turns (see [`crate::pace`]), at once; then its
+    /// weight must ask to [`LiveView::LOOK_FURTHER`]. Control thread only.
     pub fn hold(&self, slot: u32, held: bool) {
-        if self.paces.holds(slot) != held {
-            self.paces.hold(slot, held);
+        if self.holds(slot) != held {
+            let s = &self.slots[slot as usize];
+            s.generation.store(own!(s.generation) ^ HELD, Ordering::Relaxed);
             self.publish();
         }
+    }
+
+    /// Whether schedulers leave a server to its turns.
+    #[inline(always)]
+    #[must_use]
+    pub fn holds(&self, slot: u32) -> bool {
+        self.slots[slot as usize].generation.load(Ordering::Relaxed) & HELD != 0
     }
 
     /// Moves the version: what was set before is used by picks from now on. Control thread only.
@@ -184,9 +194,16 @@ impl<'a> LoadView<'a> {
     /// Inlined although it is seldom asked: a call in the loops of schedulers costs those that
     /// never make it their registers.
     #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "generations are stored from u16")]
     fn is_barred(&self, slot: u32) -> bool {
-        let (_, generation) = self.others(slot);
-        !self.live.occupancies.is_eligible(slot, generation) || self.live.paces.holds(slot)
+        let word = self.live.slots[slot as usize].generation.load(Ordering::Relaxed);
+        word & HELD != 0 || !self.live.occupancies.is_eligible(slot, word as u16)
+    }
+
+    /// Whether schedulers leave a server to its turns.
+    #[must_use]
+    pub(crate) fn holds(&self, slot: u32) -> bool {
+        self.live.holds(slot)
     }
 
     /// Whether a server may be picked if it is its turn: see [`crate::pace`].

@@ -86,8 +86,6 @@ pub struct Paces {
     /// Places up to the last that is taken. Control thread.
     len: AtomicU32,
     entries: Box<[Entry]>,
-    /// By slot, a bit each: whom schedulers do not pick by themselves. Control thread.
-    held: Box<[AtomicU64]>,
 }
 
 impl Paces {
@@ -98,21 +96,7 @@ impl Paces {
     #[must_use]
     pub fn new(max_servers: usize) -> Self {
         let entries = (0..max_servers.min(Self::MAX)).map(|_| Entry::default()).collect();
-        let held = (0..max_servers.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Self { len: AtomicU32::new(0), entries, held }
-    }
-
-    /// See [`crate::live::LiveView::hold`].
-    pub(crate) fn hold(&self, slot: u32, held: bool) {
-        let (word, bit) = (&self.held[slot as usize / 64], 1 << (slot % 64));
-        let others = word.load(Ordering::Relaxed) & !bit;
-        word.store(if held { others | bit } else { others }, Ordering::Relaxed);
-    }
-
-    /// Whether schedulers leave a server to its turns.
-    #[must_use]
-    pub fn holds(&self, slot: u32) -> bool {
-        self.held[slot as usize / 64].load(Ordering::Relaxed) >> (slot % 64) & 1 == 1
+        Self { len: AtomicU32::new(0), entries }
     }
 
     /// How many there may be.
@@ -222,6 +206,7 @@ pub(crate) fn pick<S: Schedule>(
         }
         turn.decline();
     }
-    let anybody = || pool.servers.iter().position(|s| load.is_eligible_in_turn(s.slot));
-    scheduler.pick(pool, arrival, cursor, load).or_else(anybody)
+    let is_held = |slot| load.holds(slot) && load.is_eligible_in_turn(slot);
+    let held = || pool.servers.iter().position(|s| is_held(s.slot));
+    scheduler.pick(pool, arrival, cursor, load).or_else(held)
 }

@@ -316,3 +316,21 @@ fn where_nobody_else_is_eligible_nobody_is_held_back() {
         assert_eq!((0..1000).map(|now| lab.tick(now).1).sum::<u32>(), 100, "{kind}");
     }
 }
+
+#[test]
+fn a_start_elsewhere_makes_no_server_eligible() {
+    let (arrivals, weights) = (Arrivals::Even(100), &[1, 1]);
+    let kind = SchedulerKind::Ovf;
+    let mut lab = Lab::new(Case { kind, lcores: 1, weights, arrivals, life: None, before: 0 });
+    lab.release();
+    let elsewhere = Pace { slot: 9, place: 0, share: 1 << 31, part: WHOLE, number: 1 };
+    lab.lcores[0].1.paces().set(&[Some(elsewhere)]);
+    for _ in 0..4 {
+        let _ = lab.open(0, 0);
+    }
+    let key = FlowKey::v4([1, 2, 3, 4], [192, 168, 0, 1], [1, 2, 0, 80], L4Proto::Tcp);
+    let arrival = Arrival { key: &key, family: Family::V4, who: Who::ALONE, now: Ticks(0) };
+    let (board, live, cursor) = &mut lab.lcores[0];
+    let pick = lab.scheduler.pick(&lab.pool, arrival, cursor, LoadView::new(live, board));
+    assert_eq!(pick, None, "both overflow");
+}

@@ -41,12 +41,12 @@ fn a_server_that_is_added_grows_to_its_weight() {
     for _ in 0..10 {
         rig.step(1000, &[0, 1]);
         effective.push(view(&rig, 2).effective_weight);
-        assert!(rig.lcores.iter().all(|l| l.live.paces().holds(2) == ramps(&rig)[2].is_some()));
+        assert!(rig.lcores.iter().all(|l| l.live.holds(2) == ramps(&rig)[2].is_some()));
     }
     assert_eq!(effective, [2, 4, 6, 8, 10, 12, 14, 16, 18, 20]);
     rig.step(20, &[0, 1]);
     assert_eq!(ramps(&rig), [None; 3], "idle servers are level");
-    assert!(rig.lcores.iter().all(|l| !l.live.paces().any() && !l.live.paces().holds(2)));
+    assert!(rig.lcores.iter().all(|l| !l.live.paces().any() && !l.live.holds(2)));
     assert_eq!(rig.lcores[0].live.weight(2), 20);
 }
 
@@ -98,10 +98,10 @@ fn nobody_starts_slowly_where_nobody_else_serves() {
     let del = Change::DelServer { service: web().into(), server: server(13), then: None };
     let _ = rig.apply(del);
     rig.settle();
-    assert!(!rig.lcores[0].live.paces().holds(2), "what is removed starts no more");
+    assert!(!rig.lcores[0].live.holds(2), "what is removed starts no more");
     rig.control.set_health(&server(11), Health::Down).unwrap();
     assert_eq!(ramps(&rig), [None, None], "nobody else is left");
-    assert!(!rig.lcores[0].live.paces().holds(1));
+    assert!(!rig.lcores[0].live.holds(1));
     rig.step(20, &[0, 1]);
     assert!(!rig.lcores[0].live.paces().any());
 }
@@ -131,7 +131,7 @@ fn a_service_may_end_its_ramps_and_another_scheduler_has_none() {
         rig.settle();
         assert!(answer.try_recv().unwrap().is_ok());
         assert_eq!(ramps(&rig), [None, None]);
-        assert!(rig.lcores.iter().all(|l| !l.live.paces().holds(0) && !l.live.paces().any()));
+        assert!(rig.lcores.iter().all(|l| !l.live.holds(0) && !l.live.paces().any()));
         assert_eq!(rig.control.services(None).unwrap()[0].slow_start, None);
     }
     let shape = crate::change::ServiceEdit { slow_start_floor: Some(5), ..Default::default() };
@@ -151,7 +151,7 @@ fn a_server_is_held_back_until_it_is_level() {
     assert_eq!(ramps(&rig)[2], Some(0));
     assert_eq!(view(&rig, 2).effective_weight, 10);
     rig.step(9_000, &[0, 1]);
-    assert!(rig.lcores[0].live.paces().holds(2));
+    assert!(rig.lcores[0].live.holds(2));
     rig.lcores[1].board.change(2, 0, 0, 30, 0);
     rig.step(20, &[0, 1]);
     assert_eq!(ramps(&rig)[2], None);

@@ -41,7 +41,7 @@ impl Schedule for Maglev {
         Self::make(pool, flags, Some(self))
     }
 
-    #[inline]
+    #[inline(always)]
     fn pick(
         &self,
         pool: &Pool,

@@ -18,7 +18,7 @@ impl Schedule for RoundRobin {
         Self
     }
 
-    #[inline]
+    #[inline(always)]
     fn pick(
         &self,
         pool: &Pool,

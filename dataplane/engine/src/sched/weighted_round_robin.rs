@@ -32,7 +32,7 @@ impl Schedule for WeightedRoundRobin {
         Self { step: change.gcd, top: change.top() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn pick(
         &self,
         pool: &Pool,
