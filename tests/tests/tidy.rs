@@ -27,7 +27,7 @@ const SUMMITS: [(&str, &[&str]); 2] =
     [("pipeline", &["lib.rs", "worker", "testkit/"]), ("worker", &["lib.rs", "testkit/"])];
 
 /// The ground of the engine: what each of these may use of it, beside the registry macro.
-const GROUND: [(&str, &[&str]); 12] = [
+const GROUND: [(&str, &[&str]); 13] = [
     ("addr", &[]),
     ("frame", &[]),
     ("cpu", &[]),
@@ -38,7 +38,8 @@ const GROUND: [(&str, &[&str]); 12] = [
     ("verdict", &[]),
     ("counter", &["sync"]),
     ("turns", &["counter"]),
-    ("stats", &["counter", "sync", "turns", "verdict"]),
+    ("changes", &["sync"]),
+    ("stats", &["changes", "counter", "sync", "turns", "verdict"]),
     ("wire", &["addr"]),
 ];
 

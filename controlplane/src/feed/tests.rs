@@ -1,3 +1,5 @@
+//! The feed of loads, against the sum that it must be: what lcores are told is exact.
+
 use engine::live::LoadView;
 use engine::server::Orphans;
 use proptest::prelude::*;
