@@ -1,7 +1,8 @@
 //! Persistence templates: how many live, and the list of them.
 //!
 //! The table belongs to the lcores; this looks at it, a slice each millisecond and once around in
-//! about a second, and ends templates whose server is gone, so that their places are free.
+//! about a second (longer beyond a million templates), and ends templates whose server is gone, so
+//! that their places are free.
 
 use engine::addr::Addr;
 use engine::templates::{Place, TemplateRow, Templates};
@@ -14,8 +15,9 @@ use crate::slots::Slot;
 use crate::store::Store;
 use crate::views::{ConnCursor, ConnFilter, TemplatePage, TemplateView};
 
-/// Turns in which the whole table is seen.
+/// Turns in which the whole table is seen, unless that would be more buckets a turn than this.
 const TURNS: usize = 1_000;
+const SLICE: usize = 256;
 /// Buckets that one answer looks at.
 const LOOKS: usize = 1 << 16;
 /// Rows of a page unless the filter says otherwise, and the most it can say.
@@ -35,7 +37,7 @@ impl Census {
     pub(super) fn tick(&mut self, templates: &Templates, store: &Store, now_ms: u64) {
         let slots = store.slots().all();
         let gone = |place| of(slots, place).is_none();
-        for _ in 0..templates.n_buckets().div_ceil(TURNS) {
+        for _ in 0..templates.n_buckets().div_ceil(TURNS).min(SLICE) {
             self.counted += templates.sweep(self.bucket, Ticks(now_ms), gone) as u64;
             self.bucket += 1;
             if self.bucket >= templates.n_buckets() {
