@@ -188,6 +188,36 @@ fn a_search_finds_that_low_rates_lose_nothing() {
     assert!(daemon.stop().expect("an end").success());
 }
 
+/// Against itself: what it sends comes back through a ring.
+#[test]
+fn a_signal_ends_a_load_with_its_report_and_leaves_nothing() {
+    let scratch = Scratch::new("traffic-signal");
+    let here = scratch.path();
+    let mut dead = Command::new("true").spawn().expect("a process");
+    dead.wait().expect("its end");
+    let stale = here.join(format!("dpdk/sluice-{}", dead.id()));
+    std::fs::create_dir_all(&stale).expect("what a killed process leaves");
+    let words = "run --tx net_ring0 --to 02:00:00:00:00:01 --no-huge --rate 1000 --seconds 60";
+    let (output, lines) = (here.join("report.json"), here.join("lines"));
+    let mut command = Command::new(program("sluice-traffic"));
+    command.args(words.split(' ')).arg("--json").env("RUNTIME_DIRECTORY", here);
+    command.stdout(File::create(&output).expect("a file"));
+    command.stderr(File::create(&lines).expect("a file"));
+    let mut tester = command.spawn().expect("the tester");
+    let is_sending = || Ok(std::fs::read_to_string(&lines)?.contains("sent"));
+    wait_for("a second of the load", Duration::from_secs(40), is_sending).expect("a load");
+    let pid = nix::unistd::Pid::from_raw(tester.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("a signal");
+    let has_ended = || Ok(tester.try_wait()?.is_some());
+    wait_for("the end", Duration::from_secs(30), has_ended).expect("an end");
+    let report = std::fs::read(&output).expect("a file");
+    let report: Value = serde_json::from_slice(&report).expect("a document");
+    assert!(report["seconds"].as_f64().is_some_and(|s| (0.5..55.0).contains(&s)), "{report}");
+    assert_eq!(report["verdict"], "pass", "{report}");
+    let left = std::fs::read_dir(here.join("dpdk")).expect("a folder").count();
+    assert_eq!(left, 0, "directories, a dead process's and its own");
+}
+
 /// A testpmd over memif that gives every frame back in this way.
 struct Testpmd(Child);
 
