@@ -77,6 +77,9 @@ pub struct Connections {
     /// The rows and how to go on.
     #[serde(flatten)]
     pub page: ConnPage,
+    /// How full the tables are.
+    #[serde(default)]
+    pub memory: MemoryView,
 }
 
 /// Answer to `connections` with `templates: true`.
@@ -87,6 +90,9 @@ pub struct Templates {
     /// The rows and how to go on.
     #[serde(flatten)]
     pub page: TemplatePage,
+    /// How full the tables are.
+    #[serde(default)]
+    pub memory: MemoryView,
 }
 
 /// Answer to `timeouts.show`.

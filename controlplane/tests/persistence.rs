@@ -68,7 +68,8 @@ fn templates_are_listed() {
         assert!(director.templates.settle(&holder, place, span, |_| true).is_some());
     }
     let list = good(&director, "connections --templates");
-    assert_eq!(list.lines().count(), 22, "{list}");
+    assert_eq!(list.lines().count(), 23, "{list}");
+    assert!(list.lines().last().unwrap().starts_with("templates  "), "{list}");
     let head: Vec<_> = list.lines().nth(1).unwrap_or_default().split_whitespace().collect();
     assert_eq!(head, ["Pro", "Expire", "State", "Source", "Virtual", "Destination", "Service"]);
     let row = list.lines().find(|l| l.contains("198.51.3.0")).unwrap_or_default();
@@ -83,7 +84,7 @@ fn templates_are_listed() {
     let page = good(&director, "connections --templates --limit 5");
     assert!(page.lines().last().unwrap().starts_with("more: add --cursor 0:"), "{page}");
     let all = good(&director, "connections --templates --limit 5 --all");
-    assert_eq!(all.lines().count(), 22, "{all}");
+    assert_eq!(all.lines().count(), 23, "{all}");
     let json = good(&director, "connections --templates --client 198.51.7.9 --json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let rows = json["templates"].as_array().unwrap();

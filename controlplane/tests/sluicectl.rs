@@ -306,6 +306,7 @@ fn connections_come_in_pages_and_each_exactly_once() {
     let first = good(&director, "connections --limit 50");
     let last = first.lines().last().unwrap();
     assert!(last.starts_with("more: add --cursor "), "{last}");
+    assert!(first.contains("\ntable  "), "{first}");
     let cursor = last.split_whitespace().nth(3).unwrap().trim_end_matches(',');
     let second = good(&director, &format!("connections --limit 50 --cursor {cursor}"));
     assert_ne!(first.lines().nth(2), second.lines().nth(2));

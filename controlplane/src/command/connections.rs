@@ -6,7 +6,7 @@ use config::spec::ServerRef;
 use serde_json::Value;
 
 use super::words::OneOrAll;
-use super::{Command, Work, answer};
+use super::{Command, Work, answer, occupancy};
 use crate::ctl::{self, Ctl, Failed, listing};
 use crate::document::{Connections as Document, Templates};
 use crate::protocol::{self, Failure};
@@ -15,8 +15,8 @@ use crate::views::{ConnCursor, ConnFilter, ConnView, TemplateView};
 
 /// Show connections, a page at a time
 ///
-/// A page shows about --limit connections and says how to get the next one. Lcores that are too busy
-/// to answer within a second are named, not waited for.
+/// A page shows about --limit connections and says how to get the next one; below stands how full
+/// the tables are. Lcores that are too busy to answer within a second are named, not waited for.
 #[derive(Debug, clap::Args)]
 pub struct Connections {
     /// Only of this service: its name, or tcp|udp and ADDRESS:PORT
@@ -56,14 +56,14 @@ impl Command for Connections {
         let filter: ConnFilter = protocol::params(params)?;
         if filter.templates {
             return Ok(Work::Ask(Box::new(move |control, respond| {
-                let director = control.header();
+                let (director, memory) = (control.header(), control.memory());
                 let page = control.templates(&filter);
-                respond(page.map(|page| answer(Templates { director, page })));
+                respond(page.map(|page| answer(Templates { director, page, memory })));
             })));
         }
         Ok(Work::Ask(Box::new(move |control, respond| {
-            let director = control.header();
-            let whole = move |page| answer(Document { director, page });
+            let (director, memory) = (control.header(), control.memory());
+            let whole = move |page| answer(Document { director, page, memory });
             control.connections(&filter, Box::new(move |page| respond(page.map(whole))));
         })))
     }
@@ -112,6 +112,9 @@ fn list_templates(ctl: &mut Ctl, mut filter: ConnFilter, all: bool) -> Result<()
             if !std::mem::take(&mut first) {
                 text = rows_only(&text);
             }
+            if next.is_none() {
+                text.push_str(&occupancy::templates(&doc.memory));
+            }
             if let (None, Some(ConnCursor { lcore, bucket })) = (next, doc.page.next) {
                 text.push_str(&format!("more: add --cursor {lcore}:{bucket}, or --all\n"));
             }
@@ -149,6 +152,9 @@ fn text(doc: &Document, first: bool, all: bool) -> String {
     let mut text = listing(&doc.director, &table);
     if all && !first {
         text = rows_only(&text);
+    }
+    if doc.page.next.is_none() || !all {
+        text.push_str(&occupancy::connections(&doc.memory));
     }
     if let (Some(ConnCursor { lcore, bucket }), false) = (doc.page.next, all) {
         text.push_str(&format!("more: add --cursor {lcore}:{bucket}, or --all\n"));

@@ -170,6 +170,7 @@ macro_rules! commands {
 }
 
 mod drain_screen;
+mod occupancy;
 pub mod words;
 
 commands! {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::words::OneOrAll;
-use super::{Command, Work, ask};
+use super::{Command, Work, ask, occupancy};
 use crate::ctl::{Ctl, Failed, listing};
 use crate::document::Statistics;
 use crate::protocol::Failure;
@@ -119,18 +119,8 @@ fn sum_lines(doc: &Statistics) -> String {
     );
     let totals: Vec<_> = TOTALS.iter().map(|name| format!("{name} {}", total(name))).collect();
     let _ = writeln!(text, "lcores  {}", totals.join("  "));
-    let m = &doc.memory;
-    let [now, max, peak] = [m.connections, m.connections_max, m.connections_peak].map(count);
-    let [full, guarded, evicted] =
-        [m.insert_failures, m.flood_guarded, m.half_open_evicted].map(count);
-    let _ = writeln!(
-        text,
-        "table  {now} of {max}, peak {peak}  full {full}  flood-guard {guarded}  half-open ended \
-         {evicted}"
-    );
-    let [now, max, peak, full] =
-        [m.templates, m.templates_max, m.templates_peak, m.template_failures].map(count);
-    let _ = writeln!(text, "templates  {now} of {max}, peak {peak}  full {full}");
+    text.push_str(&occupancy::connections(&doc.memory));
+    text.push_str(&occupancy::templates(&doc.memory));
     if s.address_conflicts > 0 {
         let _ = writeln!(
             text,
